@@ -1,0 +1,57 @@
+# Every target does its own set-up: on a fresh Linux machine with Go, "make test"
+# is all it takes.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+CONTROLLER_GEN := go tool -modfile=tools/generate/go.mod controller-gen
+LINT := go tool -modfile=tools/lint/go.mod golangci-lint
+
+# Every Go module of the repository.
+MODULES := $(sort $(dir $(shell git ls-files --cached --others --exclude-standard 'go.mod' '*/go.mod')))
+# Those with code of ours; the others only pin what is built from elsewhere.
+CODE_MODULES := . lab
+
+.PHONY: help
+help: ## List the targets.
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: test
+test: verify lint ## Everything CI checks: generated files, lint, and all tests with the race detector.
+	go run -C lab . kube build
+	@for module in $(CODE_MODULES); do \
+		echo "== go test -race ($$module)"; (cd $$module && go test -race -timeout 20m ./...); \
+	done
+
+.PHONY: test-fast
+test-fast: ## What to run between edits: the tests of the operator itself.
+	go vet ./...
+	go test ./...
+
+.PHONY: lint
+lint: ## Check the architecture and the habits of the code base.
+	@for module in $(CODE_MODULES); do \
+		echo "== golangci-lint ($$module)"; \
+		(cd $$module && go tool -modfile=$(CURDIR)/tools/lint/go.mod golangci-lint run --config $(CURDIR)/.golangci.yml ./...); \
+	done
+
+.PHONY: generate
+generate: ## Write deepcopy functions, apply configurations, CRDs and the operator's role anew.
+	rm -rf api/v1alpha1/applyconfiguration
+	$(CONTROLLER_GEN) object crd applyconfiguration paths=./api/v1alpha1 output:crd:dir=config/crd
+	$(CONTROLLER_GEN) rbac:roleName=sei-operator paths=./internal/... output:rbac:dir=config/rbac
+
+.PHONY: fmt
+fmt: ## Format the Go code.
+	@for module in $(CODE_MODULES); do \
+		(cd $$module && go tool -modfile=$(CURDIR)/tools/lint/go.mod golangci-lint fmt --config $(CURDIR)/.golangci.yml ./...); \
+	done
+
+.PHONY: tidy
+tidy: ## Tidy every go.mod.
+	@for module in $(MODULES); do (cd $$module && go mod tidy); done
+
+.PHONY: verify
+verify: ## Fail when anything generated, formatted or tidied is out of date.
+	hack/verify

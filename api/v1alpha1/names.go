@@ -1,0 +1,57 @@
+package v1alpha1
+
+// Labels that the operator writes. LabelNode is the one and only selector of a
+// node's StatefulSet and Service: selectors are immutable, so nothing that may
+// ever change can be in it.
+const (
+	// LabelNode is the name of the SeiNode that an object belongs to.
+	LabelNode = "sei.io/node"
+	// LabelChain is the chain id.
+	LabelChain = "sei.io/chain"
+	// LabelMode is the mode of the node, one of the Mode constants.
+	LabelMode = "sei.io/mode"
+	// LabelDeployment is the name of the SeiNodeDeployment that a SeiNode belongs to.
+	LabelDeployment = "sei.io/nodedeployment"
+	// LabelOrdinal is the ordinal of a SeiNode within its SeiNodeDeployment.
+	LabelOrdinal = "sei.io/nodedeployment-ordinal"
+	// LabelConsensusAddress is the address, 40 hexadecimal digits, that belongs
+	// to the signing key whose state a data volume holds.
+	LabelConsensusAddress = "sei.io/consensus-address"
+)
+
+// Annotations by which a person decides what the operator must not decide by
+// itself. Where a value is asked for it names exactly the object meant, so that
+// an annotation that was left behind never decides about another one.
+const (
+	// AnnotationRetry makes the operator try again at once what failed; any new
+	// value does.
+	AnnotationRetry = "sei.io/retry"
+	// AnnotationSkipSafeStop set to "true" lets a stop go ahead without waiting
+	// for the moment at which it is safe.
+	AnnotationSkipSafeStop = "sei.io/skip-safe-stop"
+	// AnnotationAcceptKey accepts the signing key with this public key in place
+	// of the one the node was approved with.
+	AnnotationAcceptKey = "sei.io/accept-key"
+	// AnnotationAcceptNewVolume accepts an empty data volume in place of the
+	// lost one, which had this uid.
+	AnnotationAcceptNewVolume = "sei.io/accept-new-volume"
+	// AnnotationAcceptVolumeLoss lets a stop go ahead although the claim with
+	// this uid is being deleted and its data goes with it.
+	AnnotationAcceptVolumeLoss = "sei.io/accept-volume-loss"
+)
+
+// AnnotationBootstrapped on a data volume's claim holds the uid of the SeiNode
+// that finished its bootstrap on it.
+const AnnotationBootstrapped = "sei.io/bootstrapped"
+
+// Finalizers.
+const (
+	// FinalizerNode keeps a SeiNode until its pod is seen gone and its volume
+	// and keys are released.
+	FinalizerNode = "sei.io/seinode-finalizer"
+	// FinalizerDeployment keeps a SeiNodeDeployment until its nodes are released
+	// or deleted, as its policy says.
+	FinalizerDeployment = "sei.io/seinodedeployment-finalizer"
+	// FinalizerTask keeps a SeiNodeTask until it is cancelled on the node.
+	FinalizerTask = "sei.io/seinodetask-finalizer"
+)

@@ -1,0 +1,12 @@
+// Package controller holds the controllers of the operator and, in this file,
+// everything they may do in a cluster: one list, rendered into
+// config/rbac/role.yaml. The tests run with exactly this role, so a verb that is
+// missing here fails a test instead of an installation.
+package controller
+
+// +kubebuilder:rbac:groups=sei.io,resources=seinodes;seinodedeployments;seinodetasks,verbs=get;list;watch
+// +kubebuilder:rbac:groups=sei.io,resources=seinodes/status;seinodedeployments/status;seinodetasks/status,verbs=patch
+// +kubebuilder:rbac:groups=sei.io,resources=seinodes/finalizers,verbs=update
+
+// +kubebuilder:rbac:groups=apps,resources=statefulsets,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch

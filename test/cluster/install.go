@@ -1,0 +1,258 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/apimachinery/pkg/watch"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/sei-operator/sei-operator/api/v1alpha1"
+)
+
+// people is the group that a test's person is in.
+const people = "sei-operator-test:people"
+
+// install brings what config/ holds into the cluster, and makes the two
+// identities that tests act with. It is the only thing done as cluster-admin.
+func install(ctx context.Context, info labInfo) (*Cluster, error) {
+	admin, err := loadKubeconfig(info.Kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	asAdmin, err := newClient(admin)
+	if err != nil {
+		return nil, err
+	}
+	root, err := repositoryRoot()
+	if err != nil {
+		return nil, err
+	}
+	for _, dir := range []string{"config/crd", "config/rbac"} {
+		if err := applyDir(ctx, asAdmin, filepath.Join(root, dir)); err != nil {
+			return nil, err
+		}
+	}
+	if err := awaitEstablished(ctx, asAdmin); err != nil {
+		return nil, err
+	}
+	operator, err := operatorConfig(ctx, admin, asAdmin)
+	if err != nil {
+		return nil, err
+	}
+	person, err := personConfig(ctx, admin, asAdmin)
+	if err != nil {
+		return nil, err
+	}
+	return &Cluster{
+		Kubectl: info.Kubectl, PodNetwork: info.PodNetwork,
+		admin: admin, operator: operator, person: person,
+	}, nil
+}
+
+// Operator acts as the operator does: with its ServiceAccount and the shipped role.
+func (c *Cluster) Operator(t *testing.T) client.WithWatch {
+	t.Helper()
+	return mustClient(t, c.operator)
+}
+
+// Person acts as somebody who administers the namespaces of a cluster does.
+func (c *Cluster) Person(t *testing.T) client.WithWatch {
+	t.Helper()
+	return mustClient(t, c.person)
+}
+
+// PersonKubeconfig is the path of a kubeconfig to act as the person with.
+func (c *Cluster) PersonKubeconfig(t *testing.T) string {
+	t.Helper()
+	config := clientcmdapi.NewConfig()
+	config.Clusters["lab"] = &clientcmdapi.Cluster{Server: c.person.Host, CertificateAuthorityData: c.person.CAData}
+	config.AuthInfos["person"] = &clientcmdapi.AuthInfo{
+		ClientCertificateData: c.person.CertData, ClientKeyData: c.person.KeyData, Token: c.person.BearerToken,
+		Impersonate: c.person.Impersonate.UserName, ImpersonateGroups: c.person.Impersonate.Groups,
+	}
+	config.Contexts["person"] = &clientcmdapi.Context{Cluster: "lab", AuthInfo: "person"}
+	config.CurrentContext = "person"
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		t.Fatalf("writing a kubeconfig: %v", err)
+	}
+	return path
+}
+
+// Namespace makes a namespace for one test.
+func (c *Cluster) Namespace(t *testing.T) string {
+	t.Helper()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
+	if err := mustClient(t, c.admin).Create(t.Context(), namespace); err != nil {
+		t.Fatalf("making a namespace for the test: %v", err)
+	}
+	return namespace.Name
+}
+
+func mustClient(t *testing.T, config *rest.Config) client.WithWatch {
+	t.Helper()
+	c, err := newClient(config)
+	if err != nil {
+		t.Fatalf("making a client: %v", err)
+	}
+	return c
+}
+
+func newClient(config *rest.Config) (client.WithWatch, error) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		return nil, err
+	}
+	return client.NewWithWatch(config, client.Options{Scheme: scheme})
+}
+
+// Objects reads the Kubernetes objects of a YAML stream.
+func Objects(reader io.Reader) ([]*unstructured.Unstructured, error) {
+	var objects []*unstructured.Unstructured
+	decoder := utilyaml.NewYAMLOrJSONDecoder(reader, 4096)
+	for {
+		object := &unstructured.Unstructured{}
+		switch err := decoder.Decode(object); {
+		case errors.Is(err, io.EOF):
+			return objects, nil
+		case err != nil:
+			return nil, err
+		case len(object.Object) > 0:
+			objects = append(objects, object)
+		}
+	}
+}
+
+// applyDir applies every manifest of a folder.
+func applyDir(ctx context.Context, c client.Client, dir string) error {
+	paths, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
+	if err != nil {
+		return err
+	}
+	if len(paths) == 0 {
+		return fmt.Errorf("%s holds no manifest", dir)
+	}
+	var objects []*unstructured.Unstructured
+	for _, path := range paths {
+		found, err := readObjects(path)
+		if err != nil {
+			return fmt.Errorf("reading %s: %w", path, err)
+		}
+		objects = append(objects, found...)
+	}
+	// Namespaces first: the files are read in the order of their names.
+	for _, namespaces := range []bool{true, false} {
+		for _, object := range objects {
+			if (object.GetKind() == "Namespace") != namespaces {
+				continue
+			}
+			err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("test-install"))
+			if err != nil {
+				return fmt.Errorf("applying %s %s: %w", object.GetKind(), object.GetName(), err)
+			}
+		}
+	}
+	return nil
+}
+
+func readObjects(path string) ([]*unstructured.Unstructured, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close() //nolint:errcheck // only read
+	return Objects(file)
+}
+
+// awaitEstablished waits until the API server serves every kind that was installed.
+func awaitEstablished(ctx context.Context, c client.WithWatch) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	definitions := &unstructured.UnstructuredList{}
+	definitions.SetAPIVersion("apiextensions.k8s.io/v1")
+	definitions.SetKind("CustomResourceDefinitionList")
+	if err := c.List(ctx, definitions); err != nil {
+		return err
+	}
+	pending := map[string]bool{}
+	for i := range definitions.Items {
+		pending[definitions.Items[i].GetName()] = true
+	}
+	watcher, err := c.Watch(ctx, definitions)
+	if err != nil {
+		return err
+	}
+	defer watcher.Stop()
+	for event := range watcher.ResultChan() {
+		definition, ok := event.Object.(*unstructured.Unstructured)
+		if !ok || event.Type == watch.Error {
+			return fmt.Errorf("watching the custom resource definitions: %v", event.Object)
+		}
+		if established(definition) {
+			delete(pending, definition.GetName())
+		}
+		if len(pending) == 0 {
+			return nil
+		}
+	}
+	return fmt.Errorf("the API server does not serve %v", pending)
+}
+
+func established(definition *unstructured.Unstructured) bool {
+	conditions, _, _ := unstructured.NestedSlice(definition.Object, "status", "conditions")
+	for _, condition := range conditions {
+		if c, ok := condition.(map[string]any); ok && c["type"] == "Established" && c["status"] == "True" {
+			return true
+		}
+	}
+	return false
+}
+
+// operatorConfig asks for a token of the operator's ServiceAccount, as the
+// kubelet does for the operator's pod.
+func operatorConfig(ctx context.Context, admin *rest.Config, c client.Client) (*rest.Config, error) {
+	account := &corev1.ServiceAccount{}
+	account.Namespace, account.Name = "sei-system", "sei-operator"
+	request := &authenticationv1.TokenRequest{}
+	if err := c.SubResource("token").Create(ctx, account, request); err != nil {
+		return nil, fmt.Errorf("asking for a token of the operator's ServiceAccount: %w", err)
+	}
+	config := rest.AnonymousClientConfig(admin)
+	config.QPS = -1
+	config.BearerToken = request.Status.Token
+	return config, nil
+}
+
+// personConfig gives a group the cluster's ordinary admin role and impersonates
+// a member of it: the API server authorises the request as that person's.
+func personConfig(ctx context.Context, admin *rest.Config, c client.Client) (*rest.Config, error) {
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "test-people"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "admin"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: people}},
+	}
+	if err := c.Create(ctx, binding); err != nil {
+		return nil, fmt.Errorf("giving the test's person a role: %w", err)
+	}
+	config := rest.CopyConfig(admin)
+	config.Impersonate = rest.ImpersonationConfig{UserName: "somebody", Groups: []string{people, "system:authenticated"}}
+	return config, nil
+}
