@@ -209,15 +209,18 @@ type SeiNodeSpec struct {
 
 // Overrides maps a configuration key to its value.
 //
+// What is refused is refused in each of the three files: seid reads them into one
+// store, so that a key in the wrong file counts too.
+//
 // +kubebuilder:validation:MaxProperties=128
 // +kubebuilder:validation:XValidation:rule="self.all(k, size(k) <= 128 && (k.startsWith('config.') || k.startsWith('app.') || k.startsWith('client.')))",message="overrides must have keys of at most 128 characters that start with the file, \"config.\", \"app.\" or \"client.\", for example config.p2p.max-connections"
 // +kubebuilder:validation:XValidation:rule="self.all(k, k == k.lowerAscii())",message="overrides must have keys in lower case, as seid's files do: seid does not tell Config.RPC from config.rpc"
 // +kubebuilder:validation:XValidation:rule="self.all(k, size(self[k]) <= 4096)",message="overrides must have values of at most 4096 characters"
-// +kubebuilder:validation:XValidation:rule="!('config.priv-validator.laddr' in self)",message="overrides must not set config.priv-validator.laddr: a remote signer is not supported yet; write validator.signingKey.secret instead"
-// +kubebuilder:validation:XValidation:rule="self.all(k, k == 'config.priv-validator.laddr' || !(k.startsWith('config.priv-validator') || k.endsWith('-key-file')))",message="overrides must not set config.priv-validator.* or a *-key-file: keys are configured by validator.signingKey, validator.nodeKey and seed.nodeKey"
-// +kubebuilder:validation:XValidation:rule="!['config.db-dir', 'config.genesis-file', 'config.consensus.double-sign-check-height'].exists(k, k in self)",message="overrides must not set config.db-dir, config.genesis-file or config.consensus.double-sign-check-height: the data volume's layout and the guard against signing twice belong to the operator; leave them out"
-// +kubebuilder:validation:XValidation:rule="!['config.rpc.laddr', 'config.p2p.laddr', 'config.instrumentation.prometheus-listen-addr'].exists(k, k in self)",message="overrides must not set config.rpc.laddr, config.p2p.laddr or config.instrumentation.prometheus-listen-addr: the operator's probes need them where they are; publish a node with externalAddress"
-// +kubebuilder:validation:XValidation:rule="!['config.mode', 'client.chain-id'].exists(k, k in self)",message="overrides must not set config.mode or client.chain-id: they follow from the mode and chainId of the spec"
+// +kubebuilder:validation:XValidation:rule="!['config.', 'app.', 'client.'].exists(f, (f + 'priv-validator.laddr') in self)",message="overrides must not set priv-validator.laddr: a remote signer is not supported yet; write validator.signingKey.secret instead"
+// +kubebuilder:validation:XValidation:rule="self.all(k, k.endsWith('.priv-validator.laddr') || !(k.endsWith('-key-file') || ['config.', 'app.', 'client.'].exists(f, k.startsWith(f + 'priv-validator'))))",message="overrides must not set priv-validator.* or a *-key-file: keys are configured by validator.signingKey, validator.nodeKey and seed.nodeKey"
+// +kubebuilder:validation:XValidation:rule="!['config.', 'app.', 'client.'].exists(f, ['db-dir', 'genesis-file', 'consensus.double-sign-check-height'].exists(p, (f + p) in self))",message="overrides must not set db-dir, genesis-file or consensus.double-sign-check-height: the data volume's layout and the guard against signing twice belong to the operator; leave them out"
+// +kubebuilder:validation:XValidation:rule="!['config.', 'app.', 'client.'].exists(f, ['rpc.laddr', 'p2p.laddr', 'instrumentation.prometheus-listen-addr'].exists(p, (f + p) in self))",message="overrides must not set rpc.laddr, p2p.laddr or instrumentation.prometheus-listen-addr: the operator's probes need them where they are; publish a node with externalAddress"
+// +kubebuilder:validation:XValidation:rule="!['config.', 'app.', 'client.'].exists(f, ['mode', 'chain-id'].exists(p, (f + p) in self))",message="overrides must not set mode or chain-id: they follow from the mode and chainId of the spec"
 type Overrides map[string]string
 
 // Mode is the mode of a node as labels and status show it.

@@ -26,8 +26,10 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // Cluster is a running control plane.
@@ -53,6 +55,8 @@ func Main(m *testing.M) {
 }
 
 func run(m *testing.M) int {
+	// controller-runtime complains at length when nobody sets a logger.
+	log.SetLogger(logr.Discard())
 	// The lab ends with its standard input; an interrupt only has to end this
 	// process in an orderly way.
 	//nolint:forbidigo // a TestMain is where the context of a test package begins
@@ -65,7 +69,7 @@ func run(m *testing.M) int {
 		return 1
 	}
 	code := 1
-	if shared, err = install(ctx, lab.info); err != nil {
+	if shared, err = newCluster(ctx, lab.info); err != nil {
 		fmt.Fprintf(os.Stderr, "preparing the control plane: %v\n", err)
 	} else {
 		code = m.Run()
@@ -115,14 +119,19 @@ func startLab(ctx context.Context) (*lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	command := exec.CommandContext(ctx, "go", "run", "-C", filepath.Join(root, "lab"), ".", "kube", "run")
+	binary, err := buildLab(ctx, root)
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(filepath.Dir(binary)) //nolint:errcheck // once it runs, the file is of no use
+	command := exec.CommandContext(ctx, binary, "kube", "run",
+		"--install", filepath.Join(root, "config", "crd"), "--install", filepath.Join(root, "config", "rbac"))
 	command.Stderr = os.Stderr
-	// "go run" would otherwise be killed on cancellation and leave the lab to
-	// notice by itself; closing the life line ends both in order.
 	lifeLine, err := command.StdinPipe()
 	if err != nil {
 		return nil, err
 	}
+	// An interrupted run ends the lab in order, not by force.
 	command.Cancel = lifeLine.Close
 	stdout, err := command.StdoutPipe()
 	if err != nil {
@@ -141,6 +150,20 @@ func startLab(ctx context.Context) (*lab, error) {
 		return nil, errors.Join(fmt.Errorf("the lab said %q instead of where its control plane is: %w", line, err), started.stop())
 	}
 	return started, nil
+}
+
+// buildLab builds the lab's command: started by "go run" it could not be waited for.
+func buildLab(ctx context.Context, root string) (string, error) {
+	dir, err := os.MkdirTemp("", "sei-operator-lab-")
+	if err != nil {
+		return "", err
+	}
+	binary := filepath.Join(dir, "lab")
+	build := exec.CommandContext(ctx, "go", "build", "-C", filepath.Join(root, "lab"), "-o", binary, ".")
+	if output, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building the lab: %w\n%s", err, output)
+	}
+	return binary, nil
 }
 
 func (l *lab) stop() error {

@@ -115,7 +115,8 @@ func TestKubectlExplains(t *testing.T) {
 		"snd.spec.rolloutPaused":               "the nodes go on running",
 		"snt.spec.restartSeid":                 "restarts seid in place",
 	} {
-		output, err := exec.CommandContext(t.Context(), c.Kubectl, "--kubeconfig", c.PersonKubeconfig(t), "explain", path).CombinedOutput()
+		output, err := exec.CommandContext(t.Context(), c.Kubectl,
+			"--kubeconfig", c.PersonKubeconfig(t), "--cache-dir", t.TempDir(), "explain", path).CombinedOutput()
 		// kubectl breaks lines where it likes.
 		text := strings.Join(strings.Fields(string(output)), " ")
 		if err != nil || !strings.Contains(text, want) {
@@ -207,7 +208,7 @@ func assertReached(t *testing.T, address netip.AddrPort) {
 	if err != nil {
 		t.Fatalf("the scripted sidecar is not reached at its pod's address: %v", err)
 	}
-	defer response.Body.Close() //nolint:errcheck // read to its end
+	defer response.Body.Close()
 	if body, err := io.ReadAll(response.Body); err != nil || string(body) != address.String() {
 		t.Errorf("expected the server at %s to answer, got %q (%v)", address, body, err)
 	}

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -17,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/apimachinery/pkg/watch"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -30,27 +27,15 @@ import (
 // people is the group that a test's person is in.
 const people = "sei-operator-test:people"
 
-// install brings what config/ holds into the cluster, and makes the two
-// identities that tests act with. It is the only thing done as cluster-admin.
-func install(ctx context.Context, info labInfo) (*Cluster, error) {
+// newCluster makes the two identities that tests act with. Beside what the lab
+// installs, it is the only thing done as cluster-admin.
+func newCluster(ctx context.Context, info labInfo) (*Cluster, error) {
 	admin, err := loadKubeconfig(info.Kubeconfig)
 	if err != nil {
 		return nil, err
 	}
 	asAdmin, err := newClient(admin)
 	if err != nil {
-		return nil, err
-	}
-	root, err := repositoryRoot()
-	if err != nil {
-		return nil, err
-	}
-	for _, dir := range []string{"config/crd", "config/rbac"} {
-		if err := applyDir(ctx, asAdmin, filepath.Join(root, dir)); err != nil {
-			return nil, err
-		}
-	}
-	if err := awaitEstablished(ctx, asAdmin); err != nil {
 		return nil, err
 	}
 	operator, err := operatorConfig(ctx, admin, asAdmin)
@@ -139,91 +124,6 @@ func Objects(reader io.Reader) ([]*unstructured.Unstructured, error) {
 			objects = append(objects, object)
 		}
 	}
-}
-
-// applyDir applies every manifest of a folder.
-func applyDir(ctx context.Context, c client.Client, dir string) error {
-	paths, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
-	if err != nil {
-		return err
-	}
-	if len(paths) == 0 {
-		return fmt.Errorf("%s holds no manifest", dir)
-	}
-	var objects []*unstructured.Unstructured
-	for _, path := range paths {
-		found, err := readObjects(path)
-		if err != nil {
-			return fmt.Errorf("reading %s: %w", path, err)
-		}
-		objects = append(objects, found...)
-	}
-	// Namespaces first: the files are read in the order of their names.
-	for _, namespaces := range []bool{true, false} {
-		for _, object := range objects {
-			if (object.GetKind() == "Namespace") != namespaces {
-				continue
-			}
-			err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("test-install"))
-			if err != nil {
-				return fmt.Errorf("applying %s %s: %w", object.GetKind(), object.GetName(), err)
-			}
-		}
-	}
-	return nil
-}
-
-func readObjects(path string) ([]*unstructured.Unstructured, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close() //nolint:errcheck // only read
-	return Objects(file)
-}
-
-// awaitEstablished waits until the API server serves every kind that was installed.
-func awaitEstablished(ctx context.Context, c client.WithWatch) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	definitions := &unstructured.UnstructuredList{}
-	definitions.SetAPIVersion("apiextensions.k8s.io/v1")
-	definitions.SetKind("CustomResourceDefinitionList")
-	if err := c.List(ctx, definitions); err != nil {
-		return err
-	}
-	pending := map[string]bool{}
-	for i := range definitions.Items {
-		pending[definitions.Items[i].GetName()] = true
-	}
-	watcher, err := c.Watch(ctx, definitions)
-	if err != nil {
-		return err
-	}
-	defer watcher.Stop()
-	for event := range watcher.ResultChan() {
-		definition, ok := event.Object.(*unstructured.Unstructured)
-		if !ok || event.Type == watch.Error {
-			return fmt.Errorf("watching the custom resource definitions: %v", event.Object)
-		}
-		if established(definition) {
-			delete(pending, definition.GetName())
-		}
-		if len(pending) == 0 {
-			return nil
-		}
-	}
-	return fmt.Errorf("the API server does not serve %v", pending)
-}
-
-func established(definition *unstructured.Unstructured) bool {
-	conditions, _, _ := unstructured.NestedSlice(definition.Object, "status", "conditions")
-	for _, condition := range conditions {
-		if c, ok := condition.(map[string]any); ok && c["type"] == "Established" && c["status"] == "True" {
-			return true
-		}
-	}
-	return false
 }
 
 // operatorConfig asks for a token of the operator's ServiceAccount, as the

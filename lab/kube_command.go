@@ -1,0 +1,276 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/sei-operator/sei-operator/lab/build"
+	"github.com/sei-operator/sei-operator/lab/kube"
+)
+
+func kubeCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "kube",
+		Short: "A Kubernetes control plane with stand-in nodes",
+	}
+	command.AddCommand(kubeBuildCommand(), kubeUpCommand(), kubeDownCommand(), kubeStatusCommand(), kubeRunCommand(), kubeServeCommand())
+	return command
+}
+
+func kubeBuildCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "build",
+		Short: "Build the control plane into the cache, if it is not there yet",
+		Args:  cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			ctx, stop := interruptible(command.Context())
+			defer stop()
+			binaries, err := controlPlane(ctx)
+			if err != nil {
+				return err
+			}
+			defer binaries.Release()
+			for _, result := range []*build.Result{binaries.Kubernetes, binaries.Etcd, binaries.Kwok} {
+				fmt.Fprintln(command.OutOrStdout(), result.Dir)
+			}
+			return nil
+		},
+	}
+}
+
+func kubeRunCommand() *cobra.Command {
+	var dir string
+	var install []string
+	command := &cobra.Command{
+		Use:   "run",
+		Short: "Run a cluster until standard input ends, for tests",
+		Long: `Run a cluster until standard input ends, or until SIGTERM or SIGINT.
+
+When the cluster is ready one line of JSON is written to standard output.
+However the command ends, no process of the cluster is left; its data and
+credentials are removed, its logs stay.`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			ctx, stop := interruptible(command.Context())
+			defer stop()
+			ctx, cancel := context.WithCancelCause(ctx)
+			defer cancel(nil)
+			go func() {
+				_, _ = io.Copy(io.Discard, command.InOrStdin())
+				cancel(errors.New("standard input has ended"))
+			}()
+			return run(ctx, dir, command.OutOrStdout(), install)
+		},
+	}
+	command.Flags().StringVar(&dir, "dir", "", "directory of the cluster (default: a new one in the lab's cache)")
+	command.Flags().StringArrayVar(&install, "install", nil, "manifests that the cluster begins with, a file or a directory (may be repeated)")
+	return command
+}
+
+func run(ctx context.Context, dir string, out io.Writer, install []string) error {
+	root, err := build.CacheRoot()
+	if err != nil {
+		return err
+	}
+	if dir == "" {
+		if dir, err = kube.NewRunDir(filepath.Join(root, "runs")); err != nil {
+			return err
+		}
+	} else if dir, err = filepath.Abs(dir); err != nil {
+		return err
+	}
+	binaries, err := controlPlane(ctx)
+	if err != nil {
+		return err
+	}
+	return kube.Run(ctx, dir, binaries, tellReady(out), install...)
+}
+
+// tellReady tells people how long it took, and programs everything else.
+func tellReady(out io.Writer) func(kube.Info) error {
+	started := time.Now()
+	return func(info kube.Info) error {
+		fmt.Fprintf(os.Stderr, "cluster ready in %.1f s at %s, logs in %s\n", time.Since(started).Seconds(), info.APIServer, info.Logs)
+		return json.NewEncoder(out).Encode(info)
+	}
+}
+
+func kubeUpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "up",
+		Short: "Start a cluster in the background",
+		Args:  cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			ctx, stop := interruptible(command.Context())
+			defer stop()
+			// Built here, where the person can see it, and kept until the cluster has it.
+			binaries, err := controlPlane(ctx)
+			if err != nil {
+				return err
+			}
+			defer binaries.Release()
+			background, err := background()
+			if err != nil {
+				return err
+			}
+			self, err := os.Executable()
+			if err != nil {
+				return err
+			}
+			started := time.Now()
+			info, already, err := background.Up(ctx, exec.CommandContext(context.WithoutCancel(ctx), self, "kube", "serve"))
+			if err != nil {
+				return err
+			}
+			out := command.OutOrStdout()
+			if already {
+				fmt.Fprintf(out, "the cluster runs already: Kubernetes %s at %s\n", info.Version, info.APIServer)
+			} else {
+				fmt.Fprintf(out, "the cluster is ready after %.1f s: Kubernetes %s at %s\n", time.Since(started).Seconds(), info.Version, info.APIServer)
+			}
+			fmt.Fprintf(out, "\n  export KUBECONFIG=%s\n  alias kubectl='%s --cache-dir=%s'\n\nlogs: %s\n",
+				info.Kubeconfig, info.Kubectl, filepath.Join(filepath.Dir(info.Kubeconfig), "kubectl-cache"), info.Logs)
+			return nil
+		},
+	}
+}
+
+func kubeServeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "serve",
+		Short:  "Be the supervisor that \"up\" starts",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			ctx, stop := interruptible(command.Context())
+			defer stop()
+			background, err := background()
+			if err != nil {
+				return err
+			}
+			binaries, err := controlPlane(ctx)
+			if err != nil {
+				return err
+			}
+			return background.Serve(ctx, binaries, tellReady(command.OutOrStdout()))
+		},
+	}
+}
+
+func kubeDownCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "down",
+		Short: "End the background cluster",
+		Args:  cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			ctx, stop := interruptible(command.Context())
+			defer stop()
+			background, err := background()
+			if err != nil {
+				return err
+			}
+			err = background.Down(ctx)
+			if errors.Is(err, kube.ErrNotRunning) {
+				fmt.Fprintln(command.OutOrStdout(), "no cluster is running")
+				return nil
+			}
+			if err == nil {
+				fmt.Fprintln(command.OutOrStdout(), "the cluster has ended")
+			}
+			return err
+		},
+	}
+}
+
+func kubeStatusCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "status",
+		Short: "Tell how the background cluster is; fails unless it is healthy",
+		Args:  cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			ctx, stop := interruptible(command.Context())
+			defer stop()
+			background, err := background()
+			if err != nil {
+				return err
+			}
+			info, err := background.Info()
+			if err != nil {
+				return err
+			}
+			health, err := kube.Check(ctx, info)
+			if err != nil {
+				return err
+			}
+			return printStatus(command.OutOrStdout(), info, health)
+		},
+	}
+}
+
+func printStatus(out io.Writer, info kube.Info, health []kube.Health) error {
+	fmt.Fprintf(out, "Kubernetes %s at %s, process %d\n\n", info.Version, info.APIServer, info.PID)
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	var unhealthy []string
+	for _, h := range health {
+		state := "healthy"
+		if h.Err != nil {
+			state = h.Err.Error()
+			unhealthy = append(unhealthy, h.Name)
+		}
+		process := "" // Nodes have none.
+		if pid, ok := info.Components[h.Name]; ok {
+			process = fmt.Sprintf("process %d", pid)
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\n", h.Name, process, state)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	if len(unhealthy) > 0 {
+		return fmt.Errorf("not healthy: %s; logs: %s", strings.Join(unhealthy, ", "), info.Logs)
+	}
+	return nil
+}
+
+func background() (kube.Background, error) {
+	root, err := build.CacheRoot()
+	if err != nil {
+		return kube.Background{}, err
+	}
+	return kube.NewBackground(root), nil
+}
+
+func controlPlane(ctx context.Context) (*build.ControlPlane, error) {
+	root, err := build.CacheRoot()
+	if err != nil {
+		return nil, err
+	}
+	source, err := build.Source()
+	if err != nil {
+		return nil, err
+	}
+	_, err = unix.IoctlGetTermios(int(os.Stderr.Fd()), unix.TCGETS)
+	builder := &build.Builder{Root: root, Source: source, Out: os.Stderr, Terminal: err == nil}
+	return builder.ControlPlane(ctx)
+}
+
+// interruptible ends the context at the signals that ordinarily end a command. A
+// reader that went away is an error to clean up after, not a reason to die.
+func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
+	signal.Ignore(syscall.SIGPIPE)
+	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+}

@@ -1,0 +1,23 @@
+// Command lab runs the surroundings in which sei-operator is tested and shown.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	root := &cobra.Command{
+		Use:           "lab",
+		Short:         "A real Kubernetes on this machine, for tests and for people",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.AddCommand(kubeCommand())
+	if err := root.Execute(); err != nil {
+		fmt.Fprintln(os.Stderr, "lab:", err)
+		os.Exit(1)
+	}
+}
