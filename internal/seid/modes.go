@@ -1,0 +1,179 @@
+package seid
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// InitMode is the mode as "seid init --mode" takes it.
+func (m Mode) InitMode() string {
+	if m == ModeArchive {
+		return "archive"
+	}
+	return m.configMode()
+}
+
+// configMode is the mode as config.toml takes it, which knows fewer: an archive
+// and a replayer are full nodes that are configured in a certain way.
+func (m Mode) configMode() string {
+	switch m {
+	case ModeValidator:
+		return "validator"
+	case ModeSeed:
+		return "seed"
+	case ModeFullNode, ModeArchive, ModeReplayer:
+		return "full"
+	default:
+		return ""
+	}
+}
+
+// Desired is what the configuration files shall say: the operator's wishes for
+// every node, those for the mode, and on top of them the user's overrides. All
+// else is as "seid init" wrote it.
+func Desired(intent Intent) (Changes, error) {
+	if intent.Mode.configMode() == "" {
+		return nil, fmt.Errorf("%q is no mode of a node", intent.Mode)
+	}
+	if intent.ChainID == "" {
+		return nil, fmt.Errorf("the chain id of the node is empty")
+	}
+	changes := everyNode(intent)
+	maps.Copy(changes, ofMode(intent.Mode))
+	if err := addSnapshots(changes, intent); err != nil {
+		return nil, err
+	}
+	if err := addPeers(changes, intent); err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(intent.Overrides)) {
+		if reason := forbidden(name); reason != "" {
+			return nil, fmt.Errorf("the override %q is refused: %s", name, reason)
+		}
+		key, err := ParseKey(name)
+		if err != nil {
+			return nil, fmt.Errorf("the override cannot be made: %w", err)
+		}
+		changes[key] = intent.Overrides[name]
+	}
+	return changes, nil
+}
+
+func config(path string) Key { return Key{ConfigTOML, path} }
+func app(path string) Key    { return Key{AppTOML, path} }
+func client(path string) Key { return Key{ClientTOML, path} }
+
+func everyNode(intent Intent) Changes {
+	rpc := "tcp://0.0.0.0:26657"
+	if intent.Mode == ModeValidator {
+		rpc = "tcp://127.0.0.1:26657"
+	}
+	return Changes{
+		config("mode"): intent.Mode.configMode(),
+		// "seid init" binds validators and seeds to loopback, where no peer can
+		// reach them.
+		config("p2p.laddr"):            "tcp://0.0.0.0:26656",
+		config("p2p.external-address"): intent.ExternalAddress,
+		config("rpc.laddr"):            rpc,
+		// Off by default, and during a state sync all there is to see.
+		config("instrumentation.prometheus"):             "true",
+		config("instrumentation.prometheus-listen-addr"): ":26660",
+		// An imported volume may say otherwise. What the operator checks, reserves
+		// and protects must be what seid signs with.
+		config("db-dir"):                    "data",
+		config("genesis-file"):              "config/genesis.json",
+		config("node-key-file"):             "config/node_key.json",
+		config("priv-validator.key-file"):   "config/priv_validator_key.json",
+		config("priv-validator.state-file"): "data/priv_validator_state.json",
+		config("priv-validator.laddr"):      "",
+		// seid does not start when this differs from the genesis file.
+		client("chain-id"): intent.ChainID,
+		client("node"):     "tcp://127.0.0.1:26657",
+	}
+}
+
+func ofMode(mode Mode) Changes {
+	switch mode {
+	case ModeArchive:
+		// "seid init --mode archive" keeps all blocks, but not all state.
+		return Changes{
+			app("min-retain-blocks"):             "0",
+			app("state-store.ss-enable"):         "true",
+			app("state-store.ss-keep-recent"):    "0",
+			app("evm.max_trace_lookback_blocks"): "-1",
+		}
+	case ModeReplayer:
+		return Changes{
+			app("state-commit.sc-async-commit-buffer"):        "100",
+			app("state-commit.sc-keep-recent"):                "2",
+			app("state-commit.sc-snapshot-min-time-interval"): "3600",
+		}
+	case ModeSeed:
+		// A seed that does not exchange peers is of no use.
+		return Changes{config("p2p.pex"): "true"}
+	default:
+		return nil
+	}
+}
+
+// addSnapshots writes both cases: what was switched on must go off again.
+func addSnapshots(changes Changes, intent Intent) error {
+	interval := app("state-sync.snapshot-interval")
+	generation := intent.SnapshotGeneration
+	if generation == nil {
+		changes[interval] = "0"
+		return nil
+	}
+	if intent.Mode != ModeFullNode && intent.Mode != ModeArchive {
+		return fmt.Errorf("a node of mode %s makes no snapshots: remove snapshotGeneration", intent.Mode)
+	}
+	if generation.Interval < 1 || generation.KeepRecent < 1 {
+		return fmt.Errorf("snapshotGeneration must have an interval and a keepRecent of at least 1, not %d and %d", generation.Interval, generation.KeepRecent)
+	}
+	changes[interval] = strconv.FormatInt(generation.Interval, 10)
+	changes[app("state-sync.snapshot-keep-recent")] = strconv.FormatInt(generation.KeepRecent, 10)
+	return nil
+}
+
+// addPeers writes the peers. One that seid does not take would keep it from
+// starting, and a comma in one would make two of it.
+func addPeers(changes Changes, intent Intent) error {
+	for _, peer := range intent.Peers {
+		if strings.ContainsAny(peer, ", \t\r\n") {
+			return fmt.Errorf("the peer %q is refused: it contains a comma or white space", peer)
+		}
+		if problem, refused := peerProblem(peer); refused {
+			return fmt.Errorf("the peer %q is refused: %s", peer, problem)
+		}
+	}
+	changes[config("p2p.persistent-peers")] = strings.Join(intent.Peers, ",")
+	return nil
+}
+
+// forbidden says why a key must not be overridden, or nothing. Admission refuses
+// the same keys; this is for whatever did not come that way. The file does not
+// matter: seid reads all three into one store, in which the name of a key counts
+// and its case does not.
+func forbidden(name string) string {
+	name = strings.ToLower(strings.TrimSpace(name))
+	_, path, _ := strings.Cut(name, ".")
+	switch {
+	case path == "priv-validator.laddr":
+		return "a remote signer is not supported yet; use validator.signingKey.secret"
+	case strings.HasPrefix(path, "priv-validator"), strings.HasSuffix(path, "-key-file"):
+		return "keys are configured by validator.signingKey, validator.nodeKey and seed.nodeKey"
+	}
+	switch path {
+	case "db-dir", "genesis-file", "consensus.double-sign-check-height":
+		return "the layout of the data volume and the guard against signing twice belong to the operator; leave it out"
+	case "rpc.laddr", "p2p.laddr", "instrumentation.prometheus-listen-addr":
+		return "the operator's probes need this address where it is; publish a node with externalAddress"
+	case "mode", "chain-id":
+		return "it follows from the mode and chainId of the spec"
+	default:
+		return ""
+	}
+}

@@ -1,0 +1,35 @@
+package api
+
+// Reasons that the sidecar gives for refusing a call.
+const (
+	ReasonWrongNode        = "WrongNode"
+	ReasonNodeUIDRequired  = "NodeUIDRequired"
+	ReasonNotFound         = "NotFound"
+	ReasonMethodNotAllowed = "MethodNotAllowed"
+	ReasonInvalidRequest   = "InvalidRequest"
+	ReasonInvalidID        = "InvalidID"
+	ReasonInvalidWait      = "InvalidWait"
+	ReasonInvalidParams    = "InvalidParams"
+	ReasonUnknownTaskType  = "UnknownTaskType"
+	ReasonBodyTooLarge     = "BodyTooLarge"
+	ReasonIDConflict       = "IDConflict"
+	ReasonStoreUnavailable = "StoreUnavailable"
+	ReasonStillRunning     = "StillRunning"
+	ReasonDeleting         = "Deleting"
+	ReasonShuttingDown     = "ShuttingDown"
+	ReasonTooManyStreams   = "TooManyStreams"
+	ReasonNodeIDUnknown    = "NodeIDUnknown"
+	ReasonNotApproved      = "NotApproved"
+	ReasonHeld             = "Held" // also of a task that needs a node that is not held
+	ReasonInternalError    = "InternalError"
+)
+
+// Reasons for which any task may fail; every type has more of its own.
+const (
+	ReasonDeadlineExceeded  = "DeadlineExceeded"
+	ReasonPanic             = "Panic"
+	ReasonInvalidResult     = "InvalidResult"
+	ReasonInvalidCheckpoint = "InvalidCheckpoint"
+	// ReasonTaskFailed is that of an error which says nothing more of itself.
+	ReasonTaskFailed = "TaskFailed"
+)

@@ -1,0 +1,246 @@
+package engine_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/sei-operator/sei-operator/internal/sidecar/api"
+	"github.com/sei-operator/sei-operator/internal/sidecar/engine"
+	"github.com/sei-operator/sei-operator/internal/sidecar/store"
+)
+
+// later lets the time of the bubble pass.
+func later(d time.Duration) { <-time.After(d) }
+
+func TestDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate()
+		r := start(t, t.TempDir(), nil, define("slow", g.run))
+		got := r.ended(t, r.submit(t, "slow", ""))
+		if got.Reason != api.ReasonDeadlineExceeded || !got.Retryable || got.Error != "not done within 1h0m0s: context canceled" {
+			t.Errorf("it became %+v", got)
+		}
+		if took := got.CompletedAt.Sub(got.SubmittedAt); took != long {
+			t.Errorf("it took %s", took)
+		}
+	})
+}
+
+func TestDeadlineCountsOverARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, g := t.TempDir(), newGate()
+		slow := define("slow", g.run)
+		r := start(t, dir, nil, slow)
+		id := r.submit(t, "slow", "")
+		later(long / 4)
+		r.stop(t)
+		later(long / 4)
+		r = start(t, dir, nil, slow)
+		got := r.ended(t, id)
+		if took := got.CompletedAt.Sub(got.StartedAt); got.Reason != api.ReasonDeadlineExceeded || took != long {
+			t.Errorf("it took %s and became %+v", took, got)
+		}
+	})
+}
+
+func TestDeadlineThatPassedMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, g := t.TempDir(), newGate()
+		slow := define("slow", g.run)
+		r := start(t, dir, nil, slow)
+		id := r.submit(t, "slow", "")
+		<-g.entered
+		r.stop(t)
+		later(2 * long)
+		r = start(t, dir, nil, slow)
+		if got := r.ended(t, id); got.Reason != api.ReasonDeadlineExceeded {
+			t.Errorf("it became %+v", got)
+		}
+		if len(g.entered) != 0 {
+			t.Error("the handler was called after the deadline")
+		}
+	})
+}
+
+// A task that waits for its turn loses no time by it.
+func TestDeadlineBeginsWithTheTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate()
+		r := start(t, t.TempDir(), nil, exclusive(define("slow", g.run)))
+		first, second := r.submit(t, "slow", ""), r.submit(t, "slow", "")
+		r.ended(t, first)
+		got := r.ended(t, second)
+		if took := got.CompletedAt.Sub(got.StartedAt); took != long || !got.StartedAt.Equal(got.SubmittedAt.Add(long)) {
+			t.Errorf("it took %s from %s", took, got.StartedAt)
+		}
+	})
+}
+
+func TestDeleteWaitsABoundedTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		entered, leave := make(chan struct{}), make(chan struct{})
+		r := start(t, t.TempDir(), nil, define("deaf", func(context.Context, engine.Execution) (any, error) {
+			close(entered)
+			<-leave
+			return nil, nil
+		}))
+		id, before := r.submit(t, "deaf", ""), time.Now()
+		<-entered
+		if err := r.Delete(t.Context(), id); reason(err) != api.ReasonStillRunning || time.Since(before) != 10*time.Second {
+			t.Errorf("after %s: %v", time.Since(before), err)
+		}
+		close(leave)
+	})
+}
+
+func TestTheStoreRefusesASubmission(t *testing.T) {
+	b := &broken{}
+	r := start(t, t.TempDir(), breakable(b), echo)
+	b.fail(func(string) bool { return true })
+	request := engine.Request{ID: uuid.New(), Type: "echo", Params: json.RawMessage(`{"height":1}`)}
+	if _, err := r.Submit(t.Context(), request); reason(err) != api.ReasonStoreUnavailable {
+		t.Errorf("submitted with %v", err)
+	}
+	b.fail(nil)
+	if _, err := r.Submit(t.Context(), request); err != nil {
+		t.Fatal(err)
+	}
+	r.ended(t, request.ID)
+}
+
+// Until its end is durable a task runs, and nobody takes its turn: if the sidecar
+// died now, it would run again.
+func TestTheStoreRefusesAnEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, second := &broken{}, newGate()
+		first := define("first", func(context.Context, engine.Execution) (any, error) { return 1, nil })
+		r := start(t, t.TempDir(), breakable(b), exclusive(first), exclusive(define("second", second.run)))
+		b.fail(func(op string) bool { return op == "put completed" })
+		a, z := r.submit(t, "first", ""), r.submit(t, "second", "")
+		later(time.Minute)
+		if got, err := r.Get(t.Context(), a); err != nil || got.Status != store.Running {
+			t.Errorf("%v, %v", got.Status, err)
+		}
+		if len(second.entered) != 0 {
+			t.Error("the turn was passed on too early")
+		}
+		b.fail(nil)
+		if got := r.ended(t, a); got.Status != store.Completed || string(got.Result) != "1" {
+			t.Errorf("it became %+v", got)
+		}
+		<-second.entered
+		second.leave <- nil
+		r.ended(t, z)
+	})
+}
+
+func TestTheStoreRefusesABeginning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, g := &broken{}, newGate()
+		r := start(t, t.TempDir(), breakable(b), exclusive(define("slow", g.run)))
+		a, z := r.submit(t, "slow", ""), r.submit(t, "slow", "")
+		<-g.entered
+		b.fail(func(op string) bool { return op == "put running" })
+		g.leave <- nil
+		r.ended(t, a)
+		later(time.Minute)
+		if len(g.entered) != 0 {
+			t.Error("it began without a deadline")
+		}
+		b.fail(nil)
+		<-g.entered
+		g.leave <- nil
+		r.ended(t, z)
+	})
+}
+
+func TestTheStoreRefusesADeletion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, g := &broken{}, newGate()
+		r := start(t, t.TempDir(), breakable(b), define("slow", g.run), echo)
+		running, done := r.submit(t, "slow", ""), r.submit(t, "echo", `{"height":1}`)
+		r.ended(t, done)
+		<-g.entered
+		b.fail(func(op string) bool { return op == "delete" })
+		for _, id := range []uuid.UUID{running, done} {
+			if err := r.Delete(t.Context(), id); reason(err) != api.ReasonStoreUnavailable {
+				t.Errorf("deleted with %v", err)
+			}
+		}
+		b.fail(nil)
+		// What was cancelled goes without being asked again.
+		if _, err := r.Wait(t.Context(), running); reason(err) != api.ReasonNotFound {
+			t.Errorf("it is still there: %v", err)
+		}
+		if err := r.Delete(t.Context(), done); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestTheStoreRefusesToTellWhatIsUnfinished(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, b, g := t.TempDir(), &broken{}, newGate()
+		slow := define("slow", g.run)
+		r := start(t, dir, nil, slow, echo)
+		id := r.submit(t, "slow", "")
+		<-g.entered
+		r.stop(t)
+
+		b.fail(func(op string) bool { return op == "unfinished" })
+		r = start(t, dir, breakable(b), slow, echo)
+		// A new task must not overtake an old one.
+		if _, err := r.Submit(t.Context(), engine.Request{Type: "echo", Params: json.RawMessage(`{"height":1}`)}); reason(err) != api.ReasonStoreUnavailable {
+			t.Errorf("submitted with %v", err)
+		}
+		later(time.Minute)
+		b.fail(nil)
+		if got := <-g.entered; got != id {
+			t.Error("another task was resumed")
+		}
+		r.ended(t, r.submit(t, "echo", `{"height":1}`))
+		g.leave <- nil
+		r.ended(t, id)
+	})
+}
+
+// lying is a store that says of one write that it failed, and it did not.
+type lying struct {
+	engine.Store
+	lies int
+}
+
+func (l *lying) Put(t store.Task) (store.Task, error) {
+	kept, err := l.Store.Put(t)
+	if l.lies--; l.lies == 0 {
+		return kept, errors.Join(err, store.ErrUnavailable)
+	}
+	return kept, err
+}
+
+// A write that was reported as failed may have happened: then there is a task that
+// is said to run, and it has to.
+func TestAWriteThatHappenedAllTheSame(t *testing.T) {
+	for name, ask := range map[string]func(*rig, engine.Request) error{
+		"asked for again": func(r *rig, request engine.Request) error { _, err := r.Submit(t.Context(), request); return err },
+		"looked at":       func(r *rig, request engine.Request) error { _, err := r.Get(t.Context(), request.ID); return err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := start(t, t.TempDir(), func(s engine.Store) engine.Store { return &lying{Store: s, lies: 1} }, echo)
+			request := engine.Request{ID: uuid.New(), Type: "echo", Params: json.RawMessage(`{"height":1}`)}
+			if _, err := r.Submit(t.Context(), request); reason(err) != api.ReasonStoreUnavailable {
+				t.Fatalf("submitted with %v", err)
+			}
+			if err := ask(r, request); err != nil {
+				t.Fatal(err)
+			}
+			r.ended(t, request.ID)
+		})
+	}
+}

@@ -1,0 +1,119 @@
+package node
+
+import (
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/sei-operator/sei-operator/internal/seid"
+	"github.com/sei-operator/sei-operator/internal/sidecar/consent"
+	"github.com/sei-operator/sei-operator/internal/sidecar/supervisor"
+)
+
+func TestDecide(t *testing.T) {
+	approval := &consent.Approval{PublicKey: "key", NodeID: "id"}
+	approved := consent.State{Approved: true, Approval: approval}
+	held := consent.State{Approved: true, Approval: approval, Held: true, Hold: &consent.Hold{}}
+	doubt := consent.State{Approved: true, Approval: approval, Held: true}
+	same := supervisor.Approval{PublicKey: "key", NodeID: "id"}
+	other := supervisor.Approval{PublicKey: "other", NodeID: "id"}
+	for name, c := range map[string]struct {
+		allowed consent.State
+		state   supervisor.State
+		tried   supervisor.Approval
+		want    act
+	}{
+		"approved, and it waits":                           {approved, supervisor.State{State: supervisor.Waiting}, same, start},
+		"approved, and it is stopped":                      {approved, supervisor.State{State: supervisor.Stopped}, same, start},
+		"approved, and it runs":                            {approved, supervisor.State{State: supervisor.Running, PID: 7}, same, leave},
+		"released, and it outlived its stop":               {approved, supervisor.State{State: supervisor.Running, PID: 7, Instance: "outlived"}, same, start},
+		"approved, and it is stopping":                     {approved, supervisor.State{State: supervisor.Stopping, PID: 7}, same, leave},
+		"not approved, and it waits":                       {consent.State{}, supervisor.State{State: supervisor.Waiting}, same, leave},
+		"not approved, and it runs":                        {consent.State{}, supervisor.State{State: supervisor.Running, PID: 7}, same, stop},
+		"held, and it waits":                               {held, supervisor.State{State: supervisor.Waiting}, same, leave},
+		"held, and it starts":                              {held, supervisor.State{State: supervisor.Starting, PID: 7}, same, stop},
+		"held, while a restart stops it":                   {held, supervisor.State{State: supervisor.Stopping, PID: 7}, same, stop},
+		"a hold that cannot be read, and it runs":          {doubt, supervisor.State{State: supervisor.Running, PID: 7}, same, leave},
+		"a hold that cannot be read, and it waits":         {doubt, supervisor.State{State: supervisor.Waiting}, same, leave},
+		"the container is about to end":                    {approved, supervisor.State{State: supervisor.Waiting, Terminating: true}, same, leave},
+		"halted for an upgrade":                            {approved, supervisor.State{State: supervisor.Parked, ParkedBecause: supervisor.ParkedUpgrade}, other, leave},
+		"the keys did not fit, and nothing changed":        {approved, supervisor.State{State: supervisor.Parked, ParkedBecause: supervisor.ParkedKeys}, same, leave},
+		"the keys did not fit, and another key is allowed": {approved, supervisor.State{State: supervisor.Parked, ParkedBecause: supervisor.ParkedKeys}, other, start},
+	} {
+		if got := decide(c.allowed, c.state, deeds{tried: c.tried, stopped: "outlived"}); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}
+
+func TestUpgrade(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	planned := &seid.Metrics{Upgrades: []seid.Upgrade{{Name: "v6", Height: 50}, {Name: "v7", Height: 101, Info: "info"}}}
+	at := func(height int64, age time.Duration) *seid.Status {
+		return &seid.Status{LatestBlockHeight: height, LatestBlockTime: now.Add(-age)}
+	}
+	halted := supervisor.State{Upgrade: &supervisor.Upgrade{Name: "v8", Height: 200}}
+	for name, c := range map[string]struct {
+		state  supervisor.State
+		sample sample
+		want   string
+		halted bool
+	}{
+		"nothing is known":                 {want: ""},
+		"planned, and far away":            {sample: sample{status: at(90, time.Hour), metrics: planned}, want: "v7"},
+		"one below, a moment ago":          {sample: sample{status: at(100, time.Second), metrics: planned}, want: "v7"},
+		"one below, and nothing comes":     {sample: sample{status: at(100, time.Hour), metrics: planned}, want: "v7", halted: true},
+		"past all plans":                   {sample: sample{status: at(101, time.Hour), metrics: planned}, want: ""},
+		"seid halted, which is proven":     {state: halted, want: "v8", halted: true},
+		"a halt counts more than any plan": {state: halted, sample: sample{status: at(90, 0), metrics: planned}, want: "v8", halted: true},
+	} {
+		if got := upgradeOf(c.state, true, c.sample, now); got.Name != c.want || got.Halted != c.halted {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// TestFiguresThatAreNotKnownAreAbsent: a zero would be a lie that alerts believe.
+func TestFiguresThatAreNotKnownAreAbsent(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	n := New(Options{Home: seid.Home(t.TempDir()), Clock: clocktesting.NewFakeClock(now)})
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(n)
+	names := func() map[string]float64 {
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := map[string]float64{}
+		for _, family := range families {
+			metric := family.GetMetric()[0]
+			found[family.GetName()] = metric.GetGauge().GetValue() + metric.GetCounter().GetValue()
+		}
+		return found
+	}
+	if got := names(); len(got) != 0 {
+		t.Errorf("before anything is known: %v", got)
+	}
+	signed, missed, power := int64(99), int64(3), int64(7)
+	n.update(func() {
+		n.connected, n.free, n.total = true, 10, 100
+		n.state = supervisor.State{State: supervisor.Running, PID: 7, Restarts: map[supervisor.Cause]int{supervisor.Requested: 2}}
+		n.sample = sample{
+			status:  &seid.Status{LatestBlockHeight: 100, LatestBlockTime: now.Add(-4 * time.Second), CatchingUp: true},
+			lag:     &seid.LagStatus{Lag: 12},
+			net:     &seid.NetInfo{Known: 9, Connected: []string{"a", "b"}},
+			metrics: &seid.Metrics{ValidatorLastSignedHeight: &signed, ValidatorMissedBlocks: &missed, ValidatorPower: &power},
+		}
+	})
+	for name, want := range map[string]float64{
+		"sei_node_up": 1, "sei_node_rpc_up": 1, "sei_node_height": 100, "sei_node_height_age_seconds": 4,
+		"sei_node_lag_blocks": 12, "sei_node_catching_up": 1, "sei_node_peers": 2, "sei_node_voting_power": 7,
+		"sei_node_volume_free_bytes": 10, "sei_node_volume_total_bytes": 100, "sei_node_last_signed_height": 99, "sei_node_missed_blocks": 3, "sei_node_restarts_total": 2,
+	} {
+		if got, ok := names()[name]; !ok || got != want {
+			t.Errorf("%s is %v (%v), want %v", name, got, ok, want)
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/sei-operator/sei-operator/internal/seid"
+)
+
+// samplePeriod is how often seid is asked how it is. It is asked over loopback,
+// and only while there is a process.
+const samplePeriod = 5 * time.Second
+
+// sampleTimeout bounds one round of questions.
+const sampleTimeout = 3 * time.Second
+
+// sample is what seid said of itself at one moment. What it did not say is nil.
+type sample struct {
+	time    time.Time
+	status  *seid.Status
+	lag     *seid.LagStatus
+	net     *seid.NetInfo
+	metrics *seid.Metrics
+}
+
+// keepSampling asks seid at once when its process changes, and then regularly.
+func (n *Node) keepSampling(ctx context.Context) {
+	ticker := n.opts.Clock.NewTicker(samplePeriod)
+	defer ticker.Stop()
+	last := ""
+	for {
+		seen := n.look()
+		alive := seen.connected && seen.state.PID != 0
+		now := fmt.Sprint(alive, seen.state.Instance, seen.state.State)
+		if now != last {
+			last = now
+			n.take(ctx, alive)
+			continue
+		}
+		select {
+		case <-seen.changed:
+		case <-ticker.C():
+			n.take(ctx, alive)
+		case <-ctx.Done():
+			return
+		}
+		if ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// take makes one sample. It wakes nobody unless RPC began or ceased to answer: what
+// changes with every block is no event.
+func (n *Node) take(ctx context.Context, alive bool) {
+	ctx, cancel := context.WithTimeout(ctx, sampleTimeout)
+	defer cancel()
+	var next sample
+	if alive {
+		next = n.ask(ctx)
+	}
+	// What could not be read once may be readable now.
+	n.opts.Consent.Reread()
+	free, total, err := space(n.opts.Home)
+	if err != nil {
+		n.opts.Log.Warn("The data volume does not answer", "error", err)
+	}
+	current, stateErr := n.opts.Supervisor.State(ctx)
+	n.mu.Lock()
+	before := n.sample
+	n.sample, n.free, n.total = next, free, total
+	if stateErr == nil && n.connected && current.Instance == n.state.Instance {
+		// A watch tells of changes of the process; these change without one.
+		n.state.Identity, n.state.SignHeight = current.Identity, current.SignHeight
+	}
+	n.mu.Unlock()
+	if (before.status == nil) != (next.status == nil) {
+		n.update(func() {})
+	}
+}
+
+func (n *Node) ask(ctx context.Context) sample {
+	s := sample{time: n.opts.Clock.Now()}
+	if status, err := n.opts.RPC.Status(ctx); err == nil {
+		s.status = &status
+		if lag, err := n.opts.RPC.LagStatus(ctx); err == nil {
+			s.lag = &lag
+		}
+		if info, err := n.opts.RPC.NetInfo(ctx); err == nil {
+			s.net = &info
+		}
+	}
+	// Also without RPC: during a state sync the metrics are all there is.
+	if metrics, err := n.scrape(ctx); err == nil {
+		s.metrics = &metrics
+	}
+	return s
+}
+
+func (n *Node) scrape(ctx context.Context) (seid.Metrics, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, n.opts.Metrics, nil)
+	if err != nil {
+		return seid.Metrics{}, err
+	}
+	response, err := n.opts.HTTP.Do(request)
+	if err != nil {
+		return seid.Metrics{}, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return seid.Metrics{}, fmt.Errorf("seid's metrics: HTTP %d", response.StatusCode)
+	}
+	return seid.ParseMetrics(response.Body)
+}

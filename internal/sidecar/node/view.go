@@ -1,0 +1,150 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sei-operator/sei-operator/internal/seid"
+	"github.com/sei-operator/sei-operator/internal/sidecar/api"
+	"github.com/sei-operator/sei-operator/internal/sidecar/server"
+	"github.com/sei-operator/sei-operator/internal/sidecar/supervisor"
+)
+
+// stalledAfter is how old the last block of a node one below an upgrade must be
+// until it is said to be halted there. Such a node is alive and looks healthy.
+const stalledAfter = time.Minute
+
+// Reasons of problems.
+const (
+	ReasonSupervisorUnreachable = "SupervisorUnreachable"
+	ReasonNotAsWanted           = "SeidNotAsWanted"
+	ReasonConfigUnreadable      = "ConfigurationUnreadable"
+	ReasonConfigNotApplied      = "ConfigurationNotApplied"
+)
+
+// longAfter is how long an act may take until it is worth telling.
+const longAfter = 5 * time.Second
+
+// Node tells all that is known, for the API.
+func (n *Node) Node() server.Node {
+	n.mu.Lock()
+	state, connected, sample := n.state, n.connected, n.sample
+	problems := n.problems()
+	free, total := n.free, n.total
+	n.mu.Unlock()
+
+	view := server.Node{
+		Problems: problems, FreeBytes: free, TotalBytes: total,
+		Seid:             seidOf(state, connected, sample),
+		Upgrade:          upgradeOf(state, connected, sample, n.opts.Clock.Now()),
+		SigningPublicKey: state.Identity.PublicKey,
+	}
+	if connected {
+		view.SignHeight = new(state.SignHeight)
+	}
+	view.NodeID, view.NodeIDProblem = n.nodeID(state)
+	if record, err := n.opts.Config.Record(); err != nil {
+		view.Problems = append(view.Problems, api.Problem{Reason: ReasonConfigUnreadable, Message: err.Error()})
+	} else {
+		view.Config = api.Config{Hash: record.Hash, Serial: record.Serial}
+	}
+	return view
+}
+
+// problems are what a person should know of; the caller holds the lock.
+func (n *Node) problems() []api.Problem {
+	var found []api.Problem
+	add := func(reason, format string, args ...any) {
+		found = append(found, api.Problem{Reason: reason, Message: fmt.Sprintf(format, args...)})
+	}
+	if !n.connected {
+		add(ReasonSupervisorUnreachable, "the supervisor of seid does not answer; its container may be starting or gone")
+	}
+	if n.trouble != nil {
+		add(ReasonNotAsWanted, "%v", n.trouble)
+	}
+	if took := n.opts.Clock.Now().Sub(n.since); n.doing != "" && took > longAfter {
+		because := ""
+		if n.state.UnsafeBecause != "" {
+			because = fmt.Sprintf("; stopping is not safe now: %s", n.state.UnsafeBecause)
+		}
+		add(ReasonNotAsWanted, "%s for %s now%s", n.doing, took.Round(time.Second), because)
+	}
+	if n.unconfigured != nil {
+		add(ReasonConfigNotApplied, "the newest configuration is not applied: %v", n.unconfigured)
+	}
+	return found
+}
+
+// nodeID is what the supervisor sees, or what the file says while there is none.
+func (n *Node) nodeID(state supervisor.State) (id, problem string) {
+	if state.Identity.NodeID != "" {
+		return state.Identity.NodeID, ""
+	}
+	id, err := seid.ReadNodeID(n.opts.Home.NodeKey())
+	if err != nil {
+		return "", err.Error()
+	}
+	return id, ""
+}
+
+func seidOf(state supervisor.State, connected bool, sample sample) api.Seid {
+	if !connected {
+		return api.Seid{State: api.SeidUnknown, LastExit: exitOf(state.LastExit)}
+	}
+	return api.Seid{
+		State: api.SeidState(state.State), Instance: state.Instance, Pid: state.PID, Since: state.Since,
+		SafeToStop: state.SafeToStop, UnsafeBecause: string(state.UnsafeBecause),
+		ParkedBecause: string(state.ParkedBecause), Message: messageOf(state),
+		LastExit: exitOf(state.LastExit), RPC: sample.status != nil,
+	}
+}
+
+// messageOf says what the state alone does not.
+func messageOf(state supervisor.State) string {
+	if state.Terminating {
+		return "the container is about to end, and starts nothing any more"
+	}
+	return state.Message
+}
+
+func exitOf(exit *supervisor.Exit) api.Exit {
+	if exit == nil {
+		return api.Exit{}
+	}
+	return api.Exit{Code: exit.Code, Signal: exit.Signal, Time: exit.Time, Cause: string(exit.Cause)}
+}
+
+// upgradeOf is the upgrade that seid halted for, or else the next one that is
+// planned.
+func upgradeOf(state supervisor.State, connected bool, sample sample, now time.Time) api.Upgrade {
+	if connected && state.Upgrade != nil {
+		return api.Upgrade{Name: state.Upgrade.Name, Height: state.Upgrade.Height, Info: state.Upgrade.Info, Halted: true}
+	}
+	if sample.metrics == nil || sample.status == nil {
+		return api.Upgrade{}
+	}
+	for _, plan := range sample.metrics.Upgrades {
+		if plan.Height <= sample.status.LatestBlockHeight {
+			continue
+		}
+		stalled := plan.Height == sample.status.LatestBlockHeight+1 && now.Sub(sample.status.LatestBlockTime) > stalledAfter
+		return api.Upgrade{Name: plan.Name, Height: plan.Height, Info: plan.Info, Halted: stalled}
+	}
+	return api.Upgrade{}
+}
+
+// space is what is free and what there is on the data volume.
+func space(home seid.Home) (free, total int64, err error) {
+	var stat unix.Statfs_t
+	if err := unix.Statfs(string(home), &stat); err != nil {
+		return 0, 0, fmt.Errorf("cannot tell how full the data volume is: %w", err)
+	}
+	if stat.Bsize <= 0 {
+		return 0, 0, errors.New("the data volume does not say how full it is")
+	}
+	return int64(stat.Bavail) * stat.Bsize, int64(stat.Blocks) * stat.Bsize, nil //nolint:gosec // a volume is far smaller
+}

@@ -1,0 +1,133 @@
+// Package serve puts the sidecar together: what it knows, what it may do, and the
+// API by which it is asked.
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/utils/clock"
+
+	"github.com/sei-operator/sei-operator/internal/seid"
+	"github.com/sei-operator/sei-operator/internal/sidecar/api"
+	"github.com/sei-operator/sei-operator/internal/sidecar/configure"
+	"github.com/sei-operator/sei-operator/internal/sidecar/consent"
+	"github.com/sei-operator/sei-operator/internal/sidecar/engine"
+	"github.com/sei-operator/sei-operator/internal/sidecar/node"
+	"github.com/sei-operator/sei-operator/internal/sidecar/server"
+	"github.com/sei-operator/sei-operator/internal/sidecar/store"
+	"github.com/sei-operator/sei-operator/internal/sidecar/supervisor"
+	"github.com/sei-operator/sei-operator/internal/sidecar/tasks"
+)
+
+// stateDir is where the sidecar keeps what it must not forget, on the data volume.
+const stateDir = ".sei-sidecar"
+
+// drain is how long running tasks have to come to a point from which the next
+// sidecar can go on.
+const drain = 10 * time.Second
+
+// Config is what a sidecar is started with.
+type Config struct {
+	// Home is seid's home directory, on the data volume.
+	Home seid.Home
+	// NodeUID is the uid of the SeiNode that this pod belongs to.
+	NodeUID string
+	// Listen is where the API listens, host:port.
+	Listen string
+	// Socket is that of the supervisor.
+	Socket string
+	// Document is the file into which the operator's configuration is mounted.
+	Document string
+	// GenesisDir is where a genesis ConfigMap is mounted.
+	GenesisDir string
+	// RPC and Metrics are where seid listens, as host:port.
+	RPC, Metrics string
+	Log          *slog.Logger
+}
+
+// Run is the sidecar until the context ends. seid is not touched by its end.
+func Run(ctx context.Context, cfg Config, listening func(net.Addr)) (err error) {
+	// Whatever ends first ends the rest.
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	dir := filepath.Join(string(cfg.Home), stateDir)
+	// The store's lock keeps a second sidecar out of this home, so it comes first.
+	tasksStore, err := store.Open(dir, store.Options{Log: cfg.Log})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, tasksStore.Close()) }()
+	// Approval and hold before anything that could act on them.
+	allowed, err := consent.Open(dir, cfg.NodeUID, nil)
+	if err != nil {
+		return err
+	}
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1, IdleConnTimeout: 30 * time.Second}}
+	defer client.CloseIdleConnections()
+	rpc, err := seid.NewClient(client, "http://"+cfg.RPC)
+	if err != nil {
+		return err
+	}
+	config := configure.New(cfg.Home, dir, cfg.Document)
+	seidSupervisor := supervisor.NewClient(cfg.Socket)
+	observed := node.New(node.Options{
+		Home: cfg.Home, Consent: allowed, Config: config, Supervisor: seidSupervisor,
+		RPC: rpc, HTTP: client, Metrics: "http://" + cfg.Metrics + "/metrics", Log: cfg.Log,
+	})
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(observed)
+	bus := server.NewBus(0)
+	runner, err := engine.New(engine.Options{
+		Store: tasksStore, Log: cfg.Log, Notify: bus.Task, Registerer: registry,
+		Definitions: tasks.Definitions(tasks.Dependencies{
+			Home: cfg.Home, Consent: allowed, Supervisor: seidSupervisor, Config: config,
+			GenesisDir: cfg.GenesisDir, LocalRPC: rpc, HTTP: client, Clock: clock.RealClock{},
+		}),
+	})
+	if err != nil {
+		return err
+	}
+	answers, err := server.New(server.Options{
+		NodeUID: cfg.NodeUID, Engine: runner, Consent: allowed, Node: observed, Bus: bus, Gatherer: registry,
+		Problems: func() []api.Problem { return problems(tasksStore) }, Log: cfg.Log,
+	})
+	if err != nil {
+		return err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Listen)
+	if err != nil {
+		return fmt.Errorf("the API cannot listen at %s: %w", cfg.Listen, err)
+	}
+	listening(listener.Addr())
+	var driving sync.WaitGroup
+	driving.Go(func() {
+		// A hold that was accepted and is unfinished comes before the driver may
+		// start anything.
+		runner.Resume(ctx)
+		observed.Run(ctx)
+	})
+	err = answers.Run(ctx, listener)
+	end()
+	draining, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
+	defer cancel()
+	err = errors.Join(err, runner.Close(draining))
+	driving.Wait()
+	return err
+}
+
+func problems(s *store.Store) []api.Problem {
+	var found []api.Problem
+	for _, problem := range s.Problems() {
+		found = append(found, api.Problem{Reason: problem.Reason, Message: problem.Message})
+	}
+	return found
+}

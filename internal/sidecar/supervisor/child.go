@@ -1,0 +1,170 @@
+package supervisor
+
+import (
+	"crypto/rand"
+	"fmt"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sei-operator/sei-operator/internal/seid"
+)
+
+// child is one seid, from its start to its end.
+type child struct {
+	instance string
+	process  *os.Process
+	streams  []*stream
+	started  time.Time
+	// upgradeInfo is the file before the start: what is in it is not about this
+	// seid.
+	upgradeInfo stamp
+
+	// ended is closed once the end is recorded.
+	ended chan struct{}
+
+	// found is what its output told.
+	foundMu sync.Mutex
+	found   struct {
+		upgrade *seid.Upgrade
+		ruined  bool
+	}
+
+	// The rest belongs to the supervisor, under its lock.
+	answered bool
+	// safe is closed while stopping is safe, and replaced when it is not any more.
+	safe chan struct{}
+	stop *stopping
+	// asked is why it was signalled. It stays when seid outlives the attempt, until
+	// somebody wants seid to run.
+	asked Cause
+	how   How
+	// next is under which approval to start again when it has ended; nextErr is
+	// what came of that.
+	next    *Approval
+	nextErr *Error
+}
+
+// stopping is one attempt to end a child by signals. Whoever asks meanwhile joins
+// it.
+type stopping struct {
+	done chan struct{}
+	err  *Error
+}
+
+// newInstance names a seid. It is unique across supervisors too.
+func newInstance() string { return rand.Text()[:16] }
+
+// launch starts a process. The caller holds the reaper's lock.
+func launch(cfg Config, args []string) (*child, error) {
+	c := &child{
+		instance:    newInstance(),
+		started:     cfg.Clock.Now(),
+		upgradeInfo: stampOf(seid.Home(cfg.Home).UpgradeInfo()),
+		safe:        make(chan struct{}),
+		ended:       make(chan struct{}),
+	}
+	if err := c.run(cfg, args); err != nil {
+		return nil, fmt.Errorf("cannot run %s: %w", args[0], err)
+	}
+	for _, s := range c.streams {
+		go s.carry()
+	}
+	return c, nil
+}
+
+func (c *child) run(cfg Config, args []string) error {
+	path, err := exec.LookPath(args[0])
+	if err != nil {
+		return err
+	}
+	// seid reads nothing, and a closed descriptor 0 would be given to the first
+	// file it opens.
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return err
+	}
+	files := []*os.File{null}
+	defer func() {
+		for _, file := range files {
+			_ = file.Close() // Ours; seid has its own copy.
+		}
+	}()
+	for _, to := range []func() (*stream, *os.File, error){
+		func() (*stream, *os.File, error) { return newStream(cfg.Stdout, seid.NewOutputWatcher(c.note)) },
+		func() (*stream, *os.File, error) { return newStream(cfg.Stderr, seid.NewOutputWatcher(c.note)) },
+	} {
+		s, writer, err := to()
+		if err != nil {
+			c.closeStreams()
+			return err
+		}
+		c.streams = append(c.streams, s)
+		files = append(files, writer)
+	}
+	c.process, err = os.StartProcess(path, args, &os.ProcAttr{
+		Env:   cfg.Env,
+		Files: files,
+		Sys:   &syscall.SysProcAttr{Setpgid: true},
+	})
+	if err != nil {
+		c.closeStreams()
+	}
+	return err
+}
+
+func (c *child) closeStreams() {
+	for _, s := range c.streams {
+		_ = s.from.Close() // Nothing was read from it.
+	}
+}
+
+// note keeps the first of what the output tells; seid repeats itself with
+// remarks.
+func (c *child) note(finding seid.OutputFinding) {
+	c.foundMu.Lock()
+	defer c.foundMu.Unlock()
+	if finding.Upgrade != nil && c.found.upgrade == nil {
+		c.found.upgrade = finding.Upgrade
+	}
+	c.found.ruined = c.found.ruined || finding.RuinedAt != nil
+}
+
+// evidence is what the child left behind.
+func (c *child) evidence(home seid.Home) (upgrade *Upgrade, ruined bool) {
+	c.foundMu.Lock()
+	defer c.foundMu.Unlock()
+	if c.found.upgrade != nil {
+		upgrade = (*Upgrade)(c.found.upgrade)
+	}
+	if stampOf(home.UpgradeInfo()) != c.upgradeInfo {
+		// The file is exact where a line may be cut.
+		if info, err := seid.ReadUpgradeInfo(home.UpgradeInfo()); err == nil {
+			upgrade = (*Upgrade)(&info)
+		}
+	}
+	return upgrade, c.found.ruined
+}
+
+// signal goes to seid alone. That it has ended already is not an error.
+func (c *child) signal(sig syscall.Signal) {
+	_ = c.process.Signal(sig)
+}
+
+// wait returns how the process ended.
+func (c *child) wait() (code int, signal string) {
+	state, err := c.process.Wait()
+	if err != nil {
+		// Somebody else waited for our child: nobody knows how it ended.
+		return 1, ""
+	}
+	status := state.Sys().(syscall.WaitStatus)
+	if status.Signaled() {
+		return 128 + int(status.Signal()), unix.SignalName(status.Signal())
+	}
+	return status.ExitStatus(), ""
+}

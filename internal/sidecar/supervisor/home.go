@@ -1,0 +1,135 @@
+package supervisor
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/sei-operator/sei-operator/internal/seid"
+	"github.com/sei-operator/sei-operator/internal/seid/toml"
+)
+
+// The key files, as messages name them.
+const (
+	signingKeyFile = "config/priv_validator_key.json"
+	nodeKeyFile    = "config/node_key.json"
+)
+
+// identity is who the key files say the node is. A file that is missing or
+// damaged is nobody, which never equals what was approved.
+func identity(home seid.Home) Identity {
+	var found Identity
+	if key, err := seid.ReadSigningKey(home.SigningKey()); err == nil {
+		found.PublicKey = key.PublicKey
+	}
+	if id, err := seid.ReadNodeID(home.NodeKey()); err == nil {
+		found.NodeID = id
+	}
+	return found
+}
+
+// signHeight is the height that was signed last, 0 when nobody can tell.
+func signHeight(home seid.Home) int64 {
+	state, err := seid.ReadSignState(home.SignState())
+	if err != nil {
+		return 0
+	}
+	return state.Height
+}
+
+// arguments are those of a start. With a validator, or a signing key that is
+// expected, and a sign state that knows of no signature, nothing on this volume keeps the key from
+// signing what it signed elsewhere; so seid itself looks for its own signatures
+// in the last blocks and refuses while there are any. It is decided anew at each
+// start and written nowhere, so it ends with the first signature.
+func arguments(command []string, approved Approval, validator bool, signed int64, check int) []string {
+	args := append([]string(nil), command...)
+	if (validator || approved.PublicKey != "") && signed == 0 {
+		args = append(args, "--consensus.double-sign-check-height="+strconv.Itoa(check))
+	}
+	return args
+}
+
+// settings are what of seid's configuration decides how it boots.
+type settings struct {
+	seed      bool
+	validator bool
+	stateSync bool
+	metrics   bool
+	// rest, grpc and grpcWeb are the services that it opens.
+	rest, grpc, grpcWeb bool
+}
+
+// readSettings reads them. What cannot be read is taken as what makes a stop wait
+// longer.
+func readSettings(home seid.Home) settings {
+	config := document(filepath.Join(home.ConfigDir(), "config.toml"))
+	app := document(filepath.Join(home.ConfigDir(), "app.toml"))
+	mode, _ := toml.Lookup(config, toml.Path{"mode"})
+	return settings{
+		seed:      mode == "seed",
+		validator: mode == "validator",
+		stateSync: flag(config, false, "statesync", "enable"),
+		metrics:   flag(config, false, "instrumentation", "prometheus"),
+		rest:      flag(app, true, "api", "enable"),
+		grpc:      flag(app, true, "grpc", "enable"),
+		grpcWeb:   flag(app, true, "grpc-web", "enable"),
+	}
+}
+
+func document(path string) map[string]any {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil
+	}
+	doc, err := toml.Decode(text)
+	if err != nil {
+		return nil
+	}
+	return doc
+}
+
+// flag is a boolean of a document. Some that seid writes are in quotes.
+func flag(doc map[string]any, otherwise bool, path ...string) bool {
+	value, _ := toml.Lookup(doc, path)
+	switch value := value.(type) {
+	case bool:
+		return value
+	case string:
+		if parsed, err := strconv.ParseBool(value); err == nil {
+			return parsed
+		}
+	}
+	return otherwise
+}
+
+// syncExpected tells whether nothing rules out that seid does a state sync now.
+// With chain data it does none, unless an earlier one was broken off, and then
+// the metrics tell; without metrics nobody can.
+func syncExpected(home seid.Home, set settings) bool {
+	if set.seed || !set.stateSync {
+		return false
+	}
+	data, err := home.HasChainData()
+	return err != nil || !data || !set.metrics
+}
+
+// stamp is a version of a file. A file that is written again with the same text
+// is another version.
+type stamp struct {
+	modified time.Time
+	text     string
+}
+
+func stampOf(path string) stamp {
+	info, err := os.Stat(path)
+	if err != nil {
+		return stamp{}
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return stamp{}
+	}
+	return stamp{modified: info.ModTime(), text: string(text)}
+}

@@ -1,0 +1,235 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"maps"
+	"os/exec"
+
+	"golang.org/x/sys/unix"
+)
+
+// The codes a shell would end with.
+const (
+	codeNotRunnable = 126
+	codeNotFound    = 127
+)
+
+// begin starts a seid, if the keys are the approved ones. The lock is held, and
+// no seid lives.
+func (s *Supervisor) begin(ctx context.Context, approved Approval) *Error {
+	s.look()
+	set := readSettings(s.home)
+	if lack := unnamed(approved, s.state.Identity, set.validator); lack != "" {
+		s.park(ParkedKeys, "The approval names no signing key: "+lack+".")
+		return refuse(ReasonKeys, "seid was not started, because the approval names no signing key: %s", lack)
+	}
+	if difference := mismatch(approved, s.state.Identity); difference != "" {
+		s.park(ParkedKeys, "The keys are not the approved ones: "+difference+".")
+		return refuse(ReasonKeys, "seid was not started: %s", difference)
+	}
+	args := arguments(s.cfg.Command, approved, set.validator, s.state.SignHeight, s.cfg.DoubleSignCheckHeight)
+	s.reaper.mu.Lock()
+	c, err := launch(s.cfg, args)
+	if err == nil {
+		s.reaper.ours = c.process.Pid
+	}
+	s.reaper.mu.Unlock()
+	if err != nil {
+		return s.notStarted(err)
+	}
+	s.child = c
+	s.unpark()
+	s.state.Instance, s.state.PID = c.instance, c.process.Pid
+	s.state.Upgrade = nil
+	s.state.SafeToStop, s.state.UnsafeBecause = false, Booting
+	boot := s.observation(c, set)
+	if danger := SafeToStop(boot.Observation, s.cfg.Timing); danger != "" {
+		s.state.UnsafeBecause = danger
+	}
+	s.enter(Starting)
+	s.work.Go(func() { s.attend(context.WithoutCancel(ctx), c) })
+	s.work.Go(func() { s.observe(context.WithoutCancel(ctx), c, boot) })
+	return nil
+}
+
+// notStarted ends the supervisor as a shell would: a program that is not there
+// will not appear in this container. The lock is held.
+func (s *Supervisor) notStarted(err error) *Error {
+	code := codeNotRunnable
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		code = codeNotFound
+	}
+	s.failure = err
+	s.unpark()
+	s.state.Instance = newInstance()
+	s.exited(Exit{Instance: s.state.Instance, Code: code, Cause: Crashed}, nil)
+	s.enter(Stopped)
+	s.finish(code)
+	return &Error{Reason: ReasonStartFailed, Message: err.Error(), cause: err}
+}
+
+func (s *Supervisor) park(because Parking, message string) {
+	s.state.ParkedBecause, s.state.Message = because, message
+	s.enter(Parked)
+}
+
+func (s *Supervisor) unpark() {
+	s.state.ParkedBecause, s.state.Message = "", ""
+}
+
+// attend waits for a seid's end and acts on it.
+func (s *Supervisor) attend(ctx context.Context, c *child) {
+	code, signal := c.wait()
+	s.reaper.release()
+	endStreams(c.streams, s.cfg.Clock.After(s.cfg.Timing.Flush))
+	upgrade, ruined := c.evidence(s.home)
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	exit := Exit{Instance: c.instance, Code: code, Signal: signal, How: c.how}
+	exit.Cause = causeOf(evidence{code: code, asked: c.asked, upgrade: upgrade, ruined: ruined})
+	if c.how != "" && signal != "" {
+		exit.How = Unsafe // It was thought to be safe, and seid did not handle it.
+	}
+	if exit.Cause != UpgradeNeeded {
+		upgrade = nil
+	}
+	s.child = nil
+	s.exited(exit, upgrade)
+	s.settle(ctx, c, exit)
+	close(c.ended)
+}
+
+// exited records an end, in the state and for the next supervisor. The lock is
+// held.
+func (s *Supervisor) exited(exit Exit, upgrade *Upgrade) {
+	exit.Time = s.cfg.Clock.Now()
+	s.state.PID, s.state.SafeToStop, s.state.UnsafeBecause = 0, true, ""
+	s.state.LastExit, s.state.Upgrade = &exit, upgrade
+	restarts := maps.Clone(s.state.Restarts)
+	if restarts == nil {
+		restarts = map[Cause]int{}
+	}
+	restarts[exit.Cause]++
+	s.state.Restarts = restarts
+	s.look()
+	s.cfg.Log.Info("seid ended", "instance", exit.Instance, "code", exit.Code, "signal", exit.Signal, "cause", exit.Cause, "how", exit.How)
+	left := record{LastExit: &exit, Upgrade: upgrade, Restarts: restarts}
+	if err := left.keep(s.cfg.Socket); err != nil {
+		s.cfg.Log.Warn("the next supervisor will not know how seid ended", "error", err)
+	}
+}
+
+// settle decides what follows an end. The lock is held.
+func (s *Supervisor) settle(ctx context.Context, c *child, exit Exit) {
+	switch {
+	case s.state.Terminating:
+		s.enter(Stopped)
+		s.finish(exit.Code)
+	case exit.Cause == UpgradeNeeded:
+		// Starting the same binary again would end the same way, and a container that
+		// crash-loops hides why.
+		s.park(ParkedUpgrade, "The chain needs the upgrade "+s.state.Upgrade.Name+".")
+		c.nextErr = refuse(ReasonParked, "seid halted for the upgrade %s while it was being stopped", s.state.Upgrade.Name)
+	case exit.Cause == Requested:
+		s.enter(Stopped)
+		if c.next != nil {
+			c.nextErr = s.begin(ctx, *c.next)
+		}
+	default:
+		s.enter(Stopped)
+		s.finish(exit.Code)
+	}
+}
+
+// beginStop signals a seid, or joins the attempt that is under way. next is the
+// latest wish: under which approval to start again, if at all. The lock is held.
+func (s *Supervisor) beginStop(c *child, asked Cause, how How, next *Approval) {
+	if s.state.Terminating {
+		next = nil
+	}
+	c.next = next
+	if c.stop != nil {
+		return
+	}
+	if c.asked == "" {
+		c.asked = asked
+	}
+	c.how, c.stop = how, &stopping{done: make(chan struct{})}
+	s.enter(Stopping)
+	stop := c.stop
+	s.work.Go(func() { s.carryOut(c, stop) })
+}
+
+// carryOut is an attempt to end a seid. It never kills: at the end of the grace
+// seid is left running.
+func (s *Supervisor) carryOut(c *child, stop *stopping) {
+	defer close(stop.done)
+	half := s.cfg.Timing.Grace / 2
+	c.signal(unix.SIGTERM)
+	select {
+	case <-c.ended:
+		return
+	case <-s.cfg.Clock.After(half):
+	}
+	s.mu.Lock()
+	if c.how == Clean {
+		c.how = SecondSignal
+	}
+	s.mu.Unlock()
+	c.signal(unix.SIGTERM)
+	select {
+	case <-c.ended:
+		return
+	case <-s.cfg.Clock.After(s.cfg.Timing.Grace - half):
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.child != c {
+		return
+	}
+	c.stop, c.next = nil, nil
+	stop.err = refuse(ReasonStillRunning, "seid (instance %s) did not end within %s and still runs", c.instance, s.cfg.Timing.Grace)
+	if c.answered {
+		s.enter(Running)
+	} else {
+		s.enter(Starting)
+	}
+}
+
+// terminate ends the supervisor, and before it seid. It is what a signal from
+// outside does; a second one changes nothing.
+func (s *Supervisor) terminate(ctx context.Context) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state.Terminating {
+		return
+	}
+	s.state.Terminating = true
+	s.publish()
+	c := s.child
+	if c == nil {
+		s.finish(0)
+		return
+	}
+	c.next = nil
+	s.work.Go(func() { s.endFromOutside(ctx, c) })
+}
+
+// endFromOutside holds a termination back until it is safe, then insists: whoever
+// asked has a deadline of its own, and no answer of ours would reach it.
+func (s *Supervisor) endFromOutside(ctx context.Context, c *child) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	safe, _ := s.awaitSafe(ctx, c, s.cfg.Timing.HoldBack)
+	how := Clean
+	if !safe {
+		how = Unsafe
+	}
+	for s.child == c {
+		s.beginStop(c, Terminated, how, nil)
+		_ = s.await(ctx, c.stop) // The context never ends.
+	}
+}

@@ -1,0 +1,96 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+
+	"github.com/sei-operator/sei-operator/internal/seid"
+	"github.com/sei-operator/sei-operator/internal/sidecar/configure"
+	"github.com/sei-operator/sei-operator/internal/sidecar/engine"
+)
+
+// ConfigApply makes seid's configuration files what a document says. A seid that
+// runs reads them when it is restarted.
+type ConfigApply struct {
+	Document *seid.Intent `json:"document"`
+}
+
+// Validate bounds the document.
+func (p *ConfigApply) Validate() error {
+	if p.Document == nil {
+		return errors.New("document is missing")
+	}
+	return checkDocument(p.Document)
+}
+
+// ConfigApplyResult tells what is applied and what that changed.
+type ConfigApplyResult struct {
+	Changed bool     `json:"changed"`
+	Serial  int64    `json:"serial"`
+	Hash    string   `json:"hash"`
+	Changes []Change `json:"changes"`
+	// Omitted is how many changes are not listed, for want of room.
+	Omitted int    `json:"omitted,omitempty"`
+	Note    string `json:"note,omitempty"`
+}
+
+func (t *tasks) configApply(_ context.Context, _ engine.Execution, p ConfigApply) (any, error) {
+	// First, because what it refuses is wrong whatever the files say.
+	if _, err := seid.Desired(*p.Document); err != nil {
+		return nil, engine.Terminal(ReasonInvalidConfiguration, "%w", err)
+	}
+	var outcome configure.Outcome
+	err := t.do("configuration", func() (err error) {
+		outcome, err = t.Config.Apply(*p.Document)
+		return err
+	})
+	if errors.Is(err, configure.ErrOlder) {
+		return t.newerApplied(err)
+	}
+	if err != nil {
+		return nil, configFailure(err)
+	}
+	result := ConfigApplyResult{Changed: len(outcome.Changes) > 0, Serial: outcome.Serial, Hash: outcome.Hash}
+	result.Changes, result.Omitted = listed(outcome.Changes)
+	return result, nil
+}
+
+// newerApplied is a success: documents are ordered, and what the older one wanted
+// is not wanted any more.
+func (t *tasks) newerApplied(older error) (any, error) {
+	record, err := t.Config.Record()
+	if err != nil {
+		return nil, configFailure(err)
+	}
+	return ConfigApplyResult{Serial: record.Serial, Hash: record.Hash, Changes: []Change{}, Note: older.Error()}, nil
+}
+
+// Change is a value that was changed, as TOML writes it; empty where there was or
+// is none.
+type Change struct {
+	Key string `json:"key"`
+	Old string `json:"old,omitempty"`
+	New string `json:"new,omitempty"`
+}
+
+// maxListed changes of maxShown bytes fit into a result.
+const (
+	maxListed = 200
+	maxShown  = 1024
+)
+
+// listed is what a result says of changes, and how many it leaves out.
+func listed(changes []seid.Change) ([]Change, int) {
+	out := []Change{}
+	for _, change := range changes[:min(len(changes), maxListed)] {
+		out = append(out, Change{Key: change.Key.String(), Old: shortened(change.Old), New: shortened(change.New)})
+	}
+	return out, len(changes) - len(out)
+}
+
+func shortened(text string) string {
+	if len(text) <= maxShown {
+		return text
+	}
+	return text[:maxShown] + "..."
+}

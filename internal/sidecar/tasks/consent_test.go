@@ -1,0 +1,183 @@
+package tasks
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/sei-operator/sei-operator/internal/sidecar/engine"
+	"github.com/sei-operator/sei-operator/internal/sidecar/supervisor"
+	"github.com/sei-operator/sei-operator/test/fakeseid"
+)
+
+func TestMarkReadyApprovesWhatSeidsParentSees(t *testing.T) {
+	w := newWorld(t)
+	w.supervise()
+	l := w.live(nil)
+	params := `{"publicKey":"` + w.publicKey + `","nodeId":"` + w.nodeID + `"}`
+	if got := done[MarkReadyResult](l, TypeMarkReady, params); got != (MarkReadyResult{true, w.publicKey, w.nodeID}) {
+		t.Errorf("%+v", got)
+	}
+	first := w.read(".sei-sidecar/approval.json")
+	if got := done[MarkReadyResult](l, TypeMarkReady, params); got.Changed {
+		t.Errorf("the second one: %+v", got)
+	}
+	if again := w.read(".sei-sidecar/approval.json"); again != first || !strings.Contains(first, w.publicKey) {
+		t.Errorf("%q became %q", first, again)
+	}
+	if !l.tasks.Consent.Wanted() {
+		t.Error("the node may not run")
+	}
+	// A node that does not sign is approved without a key, though seid init made one.
+	if got := done[MarkReadyResult](l, TypeMarkReady, ``); got != (MarkReadyResult{true, "", w.nodeID}) {
+		t.Errorf("without expectations: %+v", got)
+	}
+}
+
+func TestMarkReadyRefusesOtherKeys(t *testing.T) {
+	w := newWorld(t)
+	w.supervise()
+	l := w.live(nil)
+	_, otherKey := fakeseid.SigningKey("other")
+	_, otherID := fakeseid.NodeKey("other")
+	for _, params := range []string{`{"publicKey":"` + otherKey + `"}`, `{"nodeId":"` + otherID + `"}`} {
+		task := l.fails(ReasonKeyIdentityChanged, false, TypeMarkReady, params)
+		if !strings.Contains(task.Error, otherKey) && !strings.Contains(task.Error, otherID) {
+			t.Errorf("it does not say what was expected: %s", task.Error)
+		}
+		if !strings.Contains(task.Error, w.publicKey) && !strings.Contains(task.Error, w.nodeID) {
+			t.Errorf("it does not say what was found: %s", task.Error)
+		}
+	}
+	if l.tasks.Consent.State().Approval != nil {
+		t.Error("the node was approved")
+	}
+}
+
+// A validator is approved with the key that it has, or not at all.
+func TestMarkReadyOfAValidator(t *testing.T) {
+	w := newWorld(t)
+	w.write("config/config.toml", strings.Replace(w.read("config/config.toml"), `mode = "full"`, `mode = "validator"`, 1))
+	w.supervise()
+	l := w.live(nil)
+	if got := done[MarkReadyResult](l, TypeMarkReady, ""); got != (MarkReadyResult{true, w.publicKey, w.nodeID}) {
+		t.Errorf("%+v", got)
+	}
+	approved := w.read(".sei-sidecar/approval.json")
+	w.write("config/priv_validator_key.json", "{}")
+	l.fails(ReasonKeyIdentityChanged, false, TypeMarkReady, "")
+	if w.read(".sei-sidecar/approval.json") != approved {
+		t.Error("the approval changed")
+	}
+}
+
+// The supervisor may come later than the task.
+func TestMarkReadyWaitsForTheSupervisor(t *testing.T) {
+	w := newWorld(t)
+	asked := make(chan struct{}, 1000)
+	l := w.live(nil, func(s *tasks) {
+		s.Supervisor = &spy{Client: w.client, state: func(supervisor.State, error) { asked <- struct{}{} }}
+	})
+	id := l.submit(TypeMarkReady, "")
+	<-asked
+	w.supervise()
+	if got := result[MarkReadyResult](t, l.ended(id)); got.NodeID != w.nodeID {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestHoldWins(t *testing.T) {
+	w := newWorld(t)
+	w.supervise()
+	l := w.live(nil).driven()
+	done[MarkReadyResult](l, TypeMarkReady, "")
+	w.awaitState("running", safe)
+
+	held := done[MarkNotReadyResult](l, TypeMarkNotReady, `{"reason":"maintenance"}`)
+	if !held.Changed || held.HeldSince.IsZero() {
+		t.Errorf("%+v", held)
+	}
+	w.awaitState("stopped", func(s supervisor.State) bool { return s.State == supervisor.Stopped })
+	if again := done[MarkNotReadyResult](l, TypeMarkNotReady, `{"reason":"another"}`); again.Changed || !again.HeldSince.Equal(held.HeldSince) {
+		t.Errorf("the second one: %+v", again)
+	}
+	l.fails(ReasonHeld, false, TypeMarkReady, "")
+	l.fails(ReasonHeld, false, TypeRestartSeid, "")
+
+	// Another life: the hold is still there, and so is the approval.
+	l.close()
+	l = w.live(nil).driven()
+	l.fails(ReasonHeld, false, TypeRestartSeid, "")
+	if state := w.state(); state.PID != 0 {
+		t.Errorf("it is %s", state.State)
+	}
+	if got := done[ReleaseHoldResult](l, TypeReleaseHold, ""); !got.Changed {
+		t.Errorf("%+v", got)
+	}
+	w.awaitState("running again", safe)
+	if got := done[ReleaseHoldResult](l, TypeReleaseHold, ""); got.Changed {
+		t.Errorf("the second one: %+v", got)
+	}
+}
+
+// A release that waits for its turn is older than the hold that did not wait.
+func TestALaterHoldIsNotReleased(t *testing.T) {
+	w := newWorld(t)
+	l := w.live(nil)
+	done[MarkNotReadyResult](l, TypeMarkNotReady, "")
+	// In front of the release, something that takes its time.
+	entered, leave := make(chan struct{}), make(chan struct{})
+	l.tasks.interrupt = func(point string) error {
+		if point == "before configuration" {
+			close(entered)
+			<-leave
+		}
+		return nil
+	}
+	front := l.submit(TypeDiscoverPeers, `{"peers":[]}`)
+	<-entered
+	release := l.submit(TypeReleaseHold, "")
+	done[MarkNotReadyResult](l, TypeMarkNotReady, "")
+	close(leave)
+	result[DiscoverPeersResult](t, l.ended(front))
+	failed(t, l.ended(release), ReasonSuperseded, false)
+	if !l.tasks.Consent.State().Held {
+		t.Error("the node was released")
+	}
+	// The next sidecar knows it too.
+	entered, leave = make(chan struct{}), make(chan struct{})
+	front = l.submit(TypeDiscoverPeers, `{"peers":["`+strings.Repeat("a", 40)+`@host:26656"]}`)
+	<-entered
+	again := l.submit(TypeReleaseHold, "")
+	done[MarkNotReadyResult](l, TypeMarkNotReady, "")
+	go func() {
+		<-l.dying // the task in front would otherwise keep the sidecar from ending
+		close(leave)
+	}()
+	l.close()
+	l = w.live(nil)
+	result[DiscoverPeersResult](t, l.ended(front))
+	failed(t, l.ended(again), ReasonSuperseded, false)
+
+	// Asked for once more, it is the latest wish.
+	if _, err := l.Submit(t.Context(), engine.Request{ID: release, Type: TypeReleaseHold}); err != nil {
+		t.Fatal(err)
+	}
+	if got := result[ReleaseHoldResult](t, l.ended(release)); !got.Changed || l.tasks.Consent.State().Held {
+		t.Errorf("%+v", got)
+	}
+}
+
+// spy is a supervisor that tells what it answered.
+type spy struct {
+	*supervisor.Client
+	state func(supervisor.State, error)
+}
+
+func (s *spy) State(ctx context.Context) (supervisor.State, error) {
+	state, err := s.Client.State(ctx)
+	if s.state != nil {
+		s.state(state, err)
+	}
+	return state, err
+}
