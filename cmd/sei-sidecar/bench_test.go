@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -60,6 +61,25 @@ func BenchmarkRestart(b *testing.B) {
 	}
 	b.ReportMetric(median(took), "p50-ms")
 	b.ReportMetric(median(gaps), "p50-gap-ms")
+}
+
+// BenchmarkNewSupervisor is the time from the start of a new seid container until
+// the sidecar that runs has had seid started in it.
+func BenchmarkNewSupervisor(b *testing.B) {
+	p := newPod(b)
+	p.program = shipped(b)
+	_, supervisor, _ := p.bringUp()
+	var took []time.Duration
+	for b.Loop() {
+		p.untilStatus("stopping is safe", func(s api.Status) bool { return s.Seid.SafeToStop })
+		supervisor.signal(syscall.SIGTERM)
+		supervisor.wait()
+		began := time.Now()
+		supervisor = p.supervise()
+		p.control.Next(b)
+		took = append(took, time.Since(began))
+	}
+	b.ReportMetric(median(took), "p50-ms")
 }
 
 // BenchmarkTask is the time from the submission of a task to its end, over HTTP,

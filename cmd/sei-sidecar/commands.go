@@ -9,11 +9,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sei-operator/sei-operator/internal/seid"
+	"github.com/sei-operator/sei-operator/internal/sidecar/engine"
 	"github.com/sei-operator/sei-operator/internal/sidecar/nodeinit"
 	"github.com/sei-operator/sei-operator/internal/sidecar/probe"
 	"github.com/sei-operator/sei-operator/internal/sidecar/serve"
 	"github.com/sei-operator/sei-operator/internal/sidecar/supervisor"
 )
+
+// wrapStore is nil; a test ends the process at a transition of the store.
+var wrapStore func(engine.Store) engine.Store
 
 // Where things are in the pod. The flags are for the cases in which they are not.
 const (
@@ -52,7 +56,7 @@ func (p *places) addSocket(command *cobra.Command) {
 
 func serveCommand() *cobra.Command {
 	var where places
-	config := serve.Config{}
+	config := serve.Config{WrapStore: wrapStore}
 	port := environment("SEI_SIDECAR_PORT", "7777")
 	command := &cobra.Command{
 		Use:   "serve",

@@ -29,6 +29,7 @@ const asProgram = "SEI_SIDECAR_TEST_NAME"
 
 func TestMain(m *testing.M) {
 	if name := os.Getenv(asProgram); name != "" {
+		wrapStore = mortalStore(os.Getenv(dieAt))
 		// What the program starts is not the program.
 		if err := os.Unsetenv(asProgram); err != nil {
 			panic(err)
@@ -58,7 +59,9 @@ type pod struct {
 	control *fakeseid.Control
 	script  []fakeseid.Step
 	client  *client.Client
-	last    json.RawMessage // the last status that was seen
+	// dieAt is the transition at which the next sidecar kills itself.
+	dieAt string
+	last  json.RawMessage // the last status that was seen
 }
 
 func newPod(tb testing.TB) *pod {
@@ -128,7 +131,7 @@ func (p *pod) start(name string, args ...string) *process {
 	p.t.Helper()
 	program, environment := p.program, p.control.Env(p.script...)
 	if program == "" {
-		program, environment = os.Args[0], append(environment, asProgram+"="+name)
+		program, environment = os.Args[0], append(environment, asProgram+"="+name, dieAt+"="+p.dieAt)
 	}
 	command := exec.CommandContext(context.WithoutCancel(p.t.Context()), program, args...)
 	command.Args[0] = name
@@ -234,19 +237,41 @@ func (p *pod) untilStatus(what string, met func(api.Status) bool) api.Status {
 // run carries out a task and returns how it ended.
 func (p *pod) run(kind string, params any) api.TaskResult {
 	p.t.Helper()
-	content, err := json.Marshal(params)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	id, err := p.client.Submit(p.t.Context(), api.TaskRequest{ID: uuid.New(), Type: kind, Params: content})
-	if err != nil {
-		p.t.Fatalf("submitting %s: %v", kind, err)
-	}
-	result, err := p.client.Wait(p.t.Context(), id, 30*time.Second)
+	result, err := p.client.Wait(p.t.Context(), p.submit(kind, params), 30*time.Second)
 	if err != nil {
 		p.t.Fatalf("waiting for %s: %v", kind, err)
 	}
 	return result
+}
+
+// submit sends a task and does not wait for it.
+func (p *pod) submit(kind string, params any) uuid.UUID {
+	p.t.Helper()
+	request := newTask(p.t, kind, params)
+	if err := p.accept(request); err != nil {
+		p.t.Fatalf("submitting %s: %v", kind, err)
+	}
+	return request.ID
+}
+
+func newTask(tb testing.TB, kind string, params any) api.TaskRequest {
+	tb.Helper()
+	content, err := json.Marshal(params)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return api.TaskRequest{ID: uuid.New(), Type: kind, Params: content}
+}
+
+// accept submits a task as soon as the sidecar has read what an earlier one left
+// unfinished.
+func (p *pod) accept(request api.TaskRequest) (err error) {
+	p.t.Helper()
+	p.until("tasks are accepted", func(ctx context.Context) bool {
+		_, err = p.client.Submit(ctx, request)
+		return client.Reason(err) != api.ReasonStoreUnavailable
+	})
+	return err
 }
 
 // must carries out a task that has to succeed.

@@ -1,31 +1,14 @@
 package main
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
 
-	"github.com/google/uuid"
-
 	"github.com/sei-operator/sei-operator/internal/sidecar/api"
 	"github.com/sei-operator/sei-operator/test/fakeseid"
 )
-
-// submit sends a task and does not wait for it.
-func (p *pod) submit(kind string, params any) uuid.UUID {
-	p.t.Helper()
-	content, err := json.Marshal(params)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	id, err := p.client.Submit(p.t.Context(), api.TaskRequest{ID: uuid.New(), Type: kind, Params: content})
-	if err != nil {
-		p.t.Fatalf("submitting %s: %v", kind, err)
-	}
-	return id
-}
 
 // TestHoldWinsOverARestartUnderWay: seid is on its way down for a restart when the
 // hold comes; it must not come up again.

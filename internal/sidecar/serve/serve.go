@@ -51,7 +51,10 @@ type Config struct {
 	GenesisDir string
 	// RPC and Metrics are where seid listens, as host:port.
 	RPC, Metrics string
-	Log          *slog.Logger
+	// WrapStore comes between the engine and its store; nil for nothing. Tests end the
+	// process there.
+	WrapStore func(engine.Store) engine.Store
+	Log       *slog.Logger
 }
 
 // Run is the sidecar until the context ends. seid is not touched by its end.
@@ -83,11 +86,15 @@ func Run(ctx context.Context, cfg Config, listening func(net.Addr)) (err error) 
 		Home: cfg.Home, Consent: allowed, Config: config, Supervisor: seidSupervisor,
 		RPC: rpc, HTTP: client, Metrics: "http://" + cfg.Metrics + "/metrics", Log: cfg.Log,
 	})
+	var kept engine.Store = tasksStore
+	if cfg.WrapStore != nil {
+		kept = cfg.WrapStore(kept)
+	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(observed)
 	bus := server.NewBus(0)
 	runner, err := engine.New(engine.Options{
-		Store: tasksStore, Log: cfg.Log, Notify: bus.Task, Registerer: registry,
+		Store: kept, Log: cfg.Log, Notify: bus.Task, Registerer: registry,
 		Definitions: tasks.Definitions(tasks.Dependencies{
 			Home: cfg.Home, Consent: allowed, Supervisor: seidSupervisor, Config: config,
 			GenesisDir: cfg.GenesisDir, LocalRPC: rpc, HTTP: client, Clock: clock.RealClock{},
