@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -30,6 +31,8 @@ const asProgram = "SEI_SIDECAR_TEST_NAME"
 func TestMain(m *testing.M) {
 	if name := os.Getenv(asProgram); name != "" {
 		wrapStore = mortalStore(os.Getenv(dieAt))
+		// A file that may not grow is then an error, as a full disk is.
+		signal.Ignore(syscall.SIGXFSZ)
 		// What the program starts is not the program.
 		if err := os.Unsetenv(asProgram); err != nil {
 			panic(err)

@@ -3,10 +3,14 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sei-operator/sei-operator/internal/sidecar/api"
+	"github.com/sei-operator/sei-operator/internal/sidecar/client"
 	"github.com/sei-operator/sei-operator/test/fakeseid"
 )
 
@@ -126,4 +130,37 @@ func TestBadDocumentIsTold(t *testing.T) {
 	if status.Config.Serial != 1 {
 		t.Errorf("serial %d is applied", status.Config.Serial)
 	}
+}
+
+// TestFullDisk: nothing that the sidecar writes can be written any more. Tasks are
+// refused with a reason, seid goes on running, and everything works again when there
+// is room.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	p, sidecar, _, node := running(t)
+	room := func(bytes uint64) {
+		t.Helper()
+		limit := &unix.Rlimit{Cur: bytes, Max: 1 << 40}
+		if err := unix.Prlimit(sidecar.command.Process.Pid, unix.RLIMIT_FSIZE, limit, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	room(0)
+	for _, kind := range []string{"mark-not-ready", "restart-seid"} {
+		if _, err := p.client.Submit(t.Context(), newTask(t, kind, map[string]any{})); client.Reason(err) != api.ReasonStoreUnavailable {
+			t.Errorf("%s on a full disk: %v", kind, err)
+		}
+	}
+	status := p.untilStatus("it is told", func(s api.Status) bool {
+		return slices.ContainsFunc(s.Problems, func(problem api.Problem) bool { return problem.Reason == api.ReasonStoreUnavailable })
+	})
+	if status.Seid.Pid != node.PID || !alive(node.PID) || !status.Approved || status.Held {
+		t.Errorf("the full disk changed the node: %+v", status)
+	}
+	if err := p.client.Healthz(t.Context()); err != nil {
+		t.Errorf("health was lost: %v", err)
+	}
+	room(1 << 40)
+	p.must("mark-not-ready", map[string]any{})
+	node.AwaitExit(t)
 }
