@@ -31,7 +31,7 @@ test-fast: ## What to run between edits: the tests of the operator itself.
 
 .PHONY: bench-sidecar
 bench-sidecar: ## Print the sidecar's figures: restart < 50 ms, task < 5 ms, new supervisor < 100 ms, serve < 30 MB, run < 15 MB, binary < 30 MB.
-	go test ./cmd/sei-sidecar -run '^$$' -bench . -benchtime 200x
+	go test ./cmd/sei-sidecar -run '^$$' -bench . -benchtime 50x
 
 .PHONY: lint
 lint: ## Check the architecture and the habits of the code base.
