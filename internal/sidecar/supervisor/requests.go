@@ -140,7 +140,7 @@ func (s *Supervisor) means(instance string) bool {
 func (s *Supervisor) signalled(ctx context.Context, request StopRequest, w *wish) (*child, error) {
 	c := s.child
 	if c == nil || !s.means(request.Instance) {
-		return nil, nil //nolint:nilnil // said above
+		return nil, nil
 	}
 	how := Clean
 	if c.stop == nil {
@@ -149,7 +149,7 @@ func (s *Supervisor) signalled(ctx context.Context, request StopRequest, w *wish
 		case err != nil:
 			return nil, err
 		case s.child != c:
-			return nil, nil //nolint:nilnil // said above
+			return nil, nil
 		case s.wishes.overtaken(w):
 			return nil, superseded(w)
 		case !safe && !request.Force:
