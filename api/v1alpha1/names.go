@@ -40,6 +40,10 @@ const (
 	AnnotationAcceptVolumeLoss = "sei.io/accept-volume-loss"
 )
 
+// AnnotationTemplateHash on a pod and on the template it was made from identifies
+// that template.
+const AnnotationTemplateHash = "sei.io/pod-template-hash"
+
 // AnnotationBootstrapped on a data volume's claim holds the uid of the SeiNode
 // that finished its bootstrap on it.
 const AnnotationBootstrapped = "sei.io/bootstrapped"

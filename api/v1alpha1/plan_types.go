@@ -39,6 +39,11 @@ type Plan struct {
 	// +kubebuilder:validation:MaxLength=64
 	TemplateHash string `json:"templateHash,omitempty"`
 
+	// configHash identifies the configuration that the plan leads to.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	ConfigHash string `json:"configHash,omitempty"`
+
 	// startTime is when the plan was made.
 	// +required
 	StartTime metav1.Time `json:"startTime"`
@@ -79,9 +84,14 @@ type PlanTask struct {
 	// +required
 	Status PlanTaskStatus `json:"status"`
 
-	// startTime is when the task first ran.
+	// startTime is when the task first ran, or ran again after a pause. Its
+	// deadline counts from here.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
+
+	// retryTime is when a task that failed is tried again.
+	// +optional
+	RetryTime *metav1.Time `json:"retryTime,omitempty"`
 
 	// retries is how often the task failed and was tried again.
 	// +optional
@@ -133,6 +143,17 @@ type PlanRecord struct {
 	// completionTime is when it ended.
 	// +required
 	CompletionTime metav1.Time `json:"completionTime"`
+
+	// failures is how many plans of this type have failed in a row, this one
+	// included. The next is the later the more there were.
+	// +optional
+	Failures int32 `json:"failures,omitempty"`
+
+	// retry is the value that the annotation sei.io/retry had when the plan ended;
+	// another value makes the operator try again at once.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Retry string `json:"retry,omitempty"`
 }
 
 // PlanOutcome is how a plan ended.

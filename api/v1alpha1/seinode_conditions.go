@@ -76,6 +76,15 @@ const (
 	ReasonWaitingForSafeStop ConditionReason = "WaitingForSafeStop"
 	// ReasonForeignStatefulSet: a StatefulSet of this name belongs to someone else.
 	ReasonForeignStatefulSet ConditionReason = "ForeignStatefulSet"
+	// ReasonForeignObject: another object of a name that this node needs belongs to
+	// someone else.
+	ReasonForeignObject ConditionReason = "ForeignObject"
+	// ReasonAPIRefused: the API server refuses an object of this node, for example
+	// because of a policy or a quota.
+	ReasonAPIRefused ConditionReason = "APIRefused"
+	// ReasonWaiting: something that the node needs is not there yet; the message and
+	// the other conditions say what.
+	ReasonWaiting ConditionReason = "Waiting"
 	// ReasonKeyIdentityChanged: the keys are not those that the node was approved with.
 	ReasonKeyIdentityChanged ConditionReason = "KeyIdentityChanged"
 	// ReasonInvalidSpec: the spec cannot be rendered into a safe pod.

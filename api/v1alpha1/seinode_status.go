@@ -81,6 +81,12 @@ type SeiNodeStatus struct {
 	// +optional
 	ConfigSerial int64 `json:"configSerial,omitempty"`
 
+	// configHash identifies the configuration that was last admitted to the node.
+	// The peers are no part of it.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	ConfigHash string `json:"configHash,omitempty"`
+
 	// resolvedPeers are the peers found in the sources of spec.peers.
 	// +optional
 	ResolvedPeers *ResolvedPeers `json:"resolvedPeers,omitempty"`

@@ -269,6 +269,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.sei-operator.sei-operator.api.v1alpha1.Plan
   map:
     fields:
+    - name: configHash
+      type:
+        scalar: string
     - name: generation
       type:
         scalar: numeric
@@ -307,6 +310,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: completionTime
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: failures
+      type:
+        scalar: numeric
     - name: message
       type:
         scalar: string
@@ -314,6 +320,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: com.github.sei-operator.sei-operator.api.v1alpha1.PlanOutcome
     - name: reason
+      type:
+        scalar: string
+    - name: retry
       type:
         scalar: string
     - name: startTime
@@ -331,6 +340,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: retries
       type:
         scalar: numeric
+    - name: retryTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
     - name: startTime
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
@@ -654,6 +666,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - type
+    - name: configHash
+      type:
+        scalar: string
     - name: configSerial
       type:
         scalar: numeric

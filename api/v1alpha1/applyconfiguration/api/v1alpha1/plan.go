@@ -28,6 +28,8 @@ type PlanApplyConfiguration struct {
 	Generation *int64 `json:"generation,omitempty"`
 	// templateHash identifies the pod template that the plan leads to.
 	TemplateHash *string `json:"templateHash,omitempty"`
+	// configHash identifies the configuration that the plan leads to.
+	ConfigHash *string `json:"configHash,omitempty"`
 	// startTime is when the plan was made.
 	StartTime *v1.Time `json:"startTime,omitempty"`
 	// tasks are done one after the other, in this order.
@@ -93,6 +95,14 @@ func (b *PlanApplyConfiguration) WithGeneration(value int64) *PlanApplyConfigura
 // If called multiple times, the TemplateHash field is set to the value of the last call.
 func (b *PlanApplyConfiguration) WithTemplateHash(value string) *PlanApplyConfiguration {
 	b.TemplateHash = &value
+	return b
+}
+
+// WithConfigHash sets the ConfigHash field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ConfigHash field is set to the value of the last call.
+func (b *PlanApplyConfiguration) WithConfigHash(value string) *PlanApplyConfiguration {
+	b.ConfigHash = &value
 	return b
 }
 

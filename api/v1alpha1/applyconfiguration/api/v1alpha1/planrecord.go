@@ -24,6 +24,12 @@ type PlanRecordApplyConfiguration struct {
 	StartTime *v1.Time `json:"startTime,omitempty"`
 	// completionTime is when it ended.
 	CompletionTime *v1.Time `json:"completionTime,omitempty"`
+	// failures is how many plans of this type have failed in a row, this one
+	// included. The next is the later the more there were.
+	Failures *int32 `json:"failures,omitempty"`
+	// retry is the value that the annotation sei.io/retry had when the plan ended;
+	// another value makes the operator try again at once.
+	Retry *string `json:"retry,omitempty"`
 }
 
 // PlanRecordApplyConfiguration constructs a declarative configuration of the PlanRecord type for use with
@@ -77,5 +83,21 @@ func (b *PlanRecordApplyConfiguration) WithStartTime(value v1.Time) *PlanRecordA
 // If called multiple times, the CompletionTime field is set to the value of the last call.
 func (b *PlanRecordApplyConfiguration) WithCompletionTime(value v1.Time) *PlanRecordApplyConfiguration {
 	b.CompletionTime = &value
+	return b
+}
+
+// WithFailures sets the Failures field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Failures field is set to the value of the last call.
+func (b *PlanRecordApplyConfiguration) WithFailures(value int32) *PlanRecordApplyConfiguration {
+	b.Failures = &value
+	return b
+}
+
+// WithRetry sets the Retry field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Retry field is set to the value of the last call.
+func (b *PlanRecordApplyConfiguration) WithRetry(value string) *PlanRecordApplyConfiguration {
+	b.Retry = &value
 	return b
 }

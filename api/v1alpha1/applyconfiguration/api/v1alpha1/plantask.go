@@ -16,8 +16,11 @@ type PlanTaskApplyConfiguration struct {
 	Type *string `json:"type,omitempty"`
 	// status is how far the task is.
 	Status *apiv1alpha1.PlanTaskStatus `json:"status,omitempty"`
-	// startTime is when the task first ran.
+	// startTime is when the task first ran, or ran again after a pause. Its
+	// deadline counts from here.
 	StartTime *v1.Time `json:"startTime,omitempty"`
+	// retryTime is when a task that failed is tried again.
+	RetryTime *v1.Time `json:"retryTime,omitempty"`
 	// retries is how often the task failed and was tried again.
 	Retries *int32 `json:"retries,omitempty"`
 	// message says for people what the task waits for or why it failed.
@@ -51,6 +54,14 @@ func (b *PlanTaskApplyConfiguration) WithStatus(value apiv1alpha1.PlanTaskStatus
 // If called multiple times, the StartTime field is set to the value of the last call.
 func (b *PlanTaskApplyConfiguration) WithStartTime(value v1.Time) *PlanTaskApplyConfiguration {
 	b.StartTime = &value
+	return b
+}
+
+// WithRetryTime sets the RetryTime field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the RetryTime field is set to the value of the last call.
+func (b *PlanTaskApplyConfiguration) WithRetryTime(value v1.Time) *PlanTaskApplyConfiguration {
+	b.RetryTime = &value
 	return b
 }
 

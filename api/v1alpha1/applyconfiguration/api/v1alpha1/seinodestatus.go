@@ -49,6 +49,9 @@ type SeiNodeStatusApplyConfiguration struct {
 	// configSerial is the serial number of the node's configuration; a higher one
 	// is newer.
 	ConfigSerial *int64 `json:"configSerial,omitempty"`
+	// configHash identifies the configuration that was last admitted to the node.
+	// The peers are no part of it.
+	ConfigHash *string `json:"configHash,omitempty"`
 	// resolvedPeers are the peers found in the sources of spec.peers.
 	ResolvedPeers *ResolvedPeersApplyConfiguration `json:"resolvedPeers,omitempty"`
 	// nodeId is the node's p2p identity, 40 hexadecimal digits.
@@ -185,6 +188,14 @@ func (b *SeiNodeStatusApplyConfiguration) WithAdmittedSpecHash(value string) *Se
 // If called multiple times, the ConfigSerial field is set to the value of the last call.
 func (b *SeiNodeStatusApplyConfiguration) WithConfigSerial(value int64) *SeiNodeStatusApplyConfiguration {
 	b.ConfigSerial = &value
+	return b
+}
+
+// WithConfigHash sets the ConfigHash field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ConfigHash field is set to the value of the last call.
+func (b *SeiNodeStatusApplyConfiguration) WithConfigHash(value string) *SeiNodeStatusApplyConfiguration {
+	b.ConfigHash = &value
 	return b
 }
 
