@@ -110,6 +110,8 @@ const (
 	ReasonUnreachable ConditionReason = "Unreachable"
 	// ReasonNoPod: there is no pod, so no sidecar.
 	ReasonNoPod ConditionReason = "NoPod"
+	// ReasonPodStarting: the pod is coming up; its sidecar is not due yet.
+	ReasonPodStarting ConditionReason = "PodStarting"
 )
 
 // ReasonStopping is the reason of Paused while the pod is still there.

@@ -250,3 +250,17 @@ func (s *SeiNodeSpec) Mode() Mode {
 		return ModeFullNode
 	}
 }
+
+// Snapshot is where the mode starts the node from; nil when it syncs from genesis.
+func (s *SeiNodeSpec) Snapshot() *SnapshotSource {
+	switch {
+	case s.FullNode != nil:
+		return s.FullNode.Snapshot
+	case s.Validator != nil:
+		return s.Validator.Snapshot
+	case s.Replayer != nil:
+		return s.Replayer.Snapshot
+	default:
+		return nil
+	}
+}

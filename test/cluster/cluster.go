@@ -27,6 +27,8 @@ import (
 	"testing"
 
 	"github.com/go-logr/logr"
+	"go.uber.org/goleak"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -40,6 +42,7 @@ type Cluster struct {
 	// from. A server bound to a pod's address is reached as the pod would be.
 	PodNetwork netip.Prefix
 
+	auditLog string
 	admin    *rest.Config
 	operator *rest.Config
 	person   *rest.Config
@@ -73,9 +76,16 @@ func run(m *testing.M) int {
 		fmt.Fprintf(os.Stderr, "preparing the control plane: %v\n", err)
 	} else {
 		code = m.Run()
+		shared.hangUp()
 	}
 	if err := lab.stop(); err != nil {
 		fmt.Fprintf(os.Stderr, "the control plane did not end well: %v\n", err)
+		code = 1
+	}
+	stop()
+	// Whoever needs a control plane has goroutines to leave behind.
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintf(os.Stderr, "the tests left something running: %v\n", err)
 		code = 1
 	}
 	if code != 0 {
@@ -89,11 +99,21 @@ func run(m *testing.M) int {
 	return 0
 }
 
+// hangUp closes the connections that are kept for the next request. All clients of one
+// identity share them.
+func (c *Cluster) hangUp() {
+	for _, config := range []*rest.Config{c.admin, c.operator, c.person} {
+		if transport, err := rest.TransportFor(config); err == nil {
+			utilnet.CloseIdleConnectionsFor(transport)
+		}
+	}
+}
+
 // Get is the control plane that Main started.
-func Get(t *testing.T) *Cluster {
-	t.Helper()
+func Get(tb testing.TB) *Cluster {
+	tb.Helper()
 	if shared == nil {
-		t.Fatal("this package has no control plane: call cluster.Main from its TestMain")
+		tb.Fatal("this package has no control plane: call cluster.Main from its TestMain")
 	}
 	return shared
 }
@@ -104,6 +124,7 @@ type labInfo struct {
 	Kubectl    string       `json:"kubectl"`
 	Dir        string       `json:"dir"`
 	Logs       string       `json:"logs"`
+	AuditLog   string       `json:"auditLog"`
 	PodNetwork netip.Prefix `json:"podNetwork"`
 }
 

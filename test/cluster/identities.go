@@ -27,6 +27,12 @@ import (
 // people is the group that a test's person is in.
 const people = "sei-operator-test:people"
 
+// The users that the operator and the person are for the API server.
+const (
+	OperatorUser = "system:serviceaccount:sei-system:sei-operator"
+	PersonUser   = "somebody"
+)
+
 // newCluster makes the two identities that tests act with. Beside what the lab
 // installs, it is the only thing done as cluster-admin.
 func newCluster(ctx context.Context, info labInfo) (*Cluster, error) {
@@ -47,26 +53,39 @@ func newCluster(ctx context.Context, info labInfo) (*Cluster, error) {
 		return nil, err
 	}
 	return &Cluster{
-		Kubectl: info.Kubectl, PodNetwork: info.PodNetwork,
+		Kubectl: info.Kubectl, PodNetwork: info.PodNetwork, auditLog: info.AuditLog,
 		admin: admin, operator: operator, person: person,
 	}, nil
 }
 
 // Operator acts as the operator does: with its ServiceAccount and the shipped role.
-func (c *Cluster) Operator(t *testing.T) client.WithWatch {
-	t.Helper()
-	return mustClient(t, c.operator)
+func (c *Cluster) Operator(tb testing.TB) client.WithWatch {
+	tb.Helper()
+	return mustClient(tb, c.operator)
 }
 
 // Person acts as somebody who administers the namespaces of a cluster does.
-func (c *Cluster) Person(t *testing.T) client.WithWatch {
-	t.Helper()
-	return mustClient(t, c.person)
+func (c *Cluster) Person(tb testing.TB) client.WithWatch {
+	tb.Helper()
+	return mustClient(tb, c.person)
+}
+
+// OperatorConfig is the operator's connection, for a test that makes its own client
+// or manager of it. It is a copy: change it at will.
+func (c *Cluster) OperatorConfig(tb testing.TB) *rest.Config {
+	tb.Helper()
+	return rest.CopyConfig(c.operator)
+}
+
+// PersonConfig is the person's connection, a copy too.
+func (c *Cluster) PersonConfig(tb testing.TB) *rest.Config {
+	tb.Helper()
+	return rest.CopyConfig(c.person)
 }
 
 // PersonKubeconfig is the path of a kubeconfig to act as the person with.
-func (c *Cluster) PersonKubeconfig(t *testing.T) string {
-	t.Helper()
+func (c *Cluster) PersonKubeconfig(tb testing.TB) string {
+	tb.Helper()
 	config := clientcmdapi.NewConfig()
 	config.Clusters["lab"] = &clientcmdapi.Cluster{Server: c.person.Host, CertificateAuthorityData: c.person.CAData}
 	config.AuthInfos["person"] = &clientcmdapi.AuthInfo{
@@ -75,28 +94,28 @@ func (c *Cluster) PersonKubeconfig(t *testing.T) string {
 	}
 	config.Contexts["person"] = &clientcmdapi.Context{Cluster: "lab", AuthInfo: "person"}
 	config.CurrentContext = "person"
-	path := filepath.Join(t.TempDir(), "kubeconfig")
+	path := filepath.Join(tb.TempDir(), "kubeconfig")
 	if err := clientcmd.WriteToFile(*config, path); err != nil {
-		t.Fatalf("writing a kubeconfig: %v", err)
+		tb.Fatalf("writing a kubeconfig: %v", err)
 	}
 	return path
 }
 
 // Namespace makes a namespace for one test.
-func (c *Cluster) Namespace(t *testing.T) string {
-	t.Helper()
+func (c *Cluster) Namespace(tb testing.TB) string {
+	tb.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
-	if err := mustClient(t, c.admin).Create(t.Context(), namespace); err != nil {
-		t.Fatalf("making a namespace for the test: %v", err)
+	if err := mustClient(tb, c.admin).Create(tb.Context(), namespace); err != nil {
+		tb.Fatalf("making a namespace for the test: %v", err)
 	}
 	return namespace.Name
 }
 
-func mustClient(t *testing.T, config *rest.Config) client.WithWatch {
-	t.Helper()
+func mustClient(tb testing.TB, config *rest.Config) client.WithWatch {
+	tb.Helper()
 	c, err := newClient(config)
 	if err != nil {
-		t.Fatalf("making a client: %v", err)
+		tb.Fatalf("making a client: %v", err)
 	}
 	return c
 }
@@ -153,6 +172,6 @@ func personConfig(ctx context.Context, admin *rest.Config, c client.Client) (*re
 		return nil, fmt.Errorf("giving the test's person a role: %w", err)
 	}
 	config := rest.CopyConfig(admin)
-	config.Impersonate = rest.ImpersonationConfig{UserName: "somebody", Groups: []string{people, "system:authenticated"}}
+	config.Impersonate = rest.ImpersonationConfig{UserName: PersonUser, Groups: []string{people, "system:authenticated"}}
 	return config, nil
 }

@@ -93,8 +93,28 @@ type parser struct {
 	lines *bufio.Reader
 }
 
+// usualLine is more than nearly every line has. An operator keeps a stream open for
+// every node, so a buffer for the longest line would cost it 64 KiB each.
+const usualLine = 1 << 10
+
 func newParser(r io.Reader) *parser {
-	return &parser{lines: bufio.NewReaderSize(r, maxLine)}
+	return &parser{lines: bufio.NewReaderSize(r, usualLine)}
+}
+
+// line returns the next line with its end. It is valid until the next call.
+func (p *parser) line() ([]byte, error) {
+	line, err := p.lines.ReadSlice('\n')
+	if !errors.Is(err, bufio.ErrBufferFull) {
+		return line, err
+	}
+	var long []byte
+	for errors.Is(err, bufio.ErrBufferFull) {
+		if long = append(long, line...); len(long) >= maxLine {
+			return nil, fmt.Errorf("%w: a line has more than %d bytes", ErrStreamMalformed, maxLine)
+		}
+		line, err = p.lines.ReadSlice('\n')
+	}
+	return append(long, line...), err
 }
 
 // next returns the next event. It calls alive for every line, comments included.
@@ -102,10 +122,8 @@ func (p *parser) next(alive func()) (Event, error) {
 	var e Event
 	var data []byte
 	for {
-		line, err := p.lines.ReadSlice('\n')
+		line, err := p.line()
 		switch {
-		case errors.Is(err, bufio.ErrBufferFull):
-			return Event{}, fmt.Errorf("%w: a line has more than %d bytes", ErrStreamMalformed, maxLine)
 		case errors.Is(err, io.EOF):
 			// What was begun and not ended is not an event.
 			return Event{}, ErrStreamEnded

@@ -3,6 +3,7 @@ package client
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 	"testing"
 )
 
@@ -10,6 +11,7 @@ import (
 func FuzzEvents(f *testing.F) {
 	for _, seed := range []string{
 		"id: 1\nevent: task\ndata: {}\n\n", ":\n\n", "data\n\n", "data: 1\ndata: 2\n\n", "data: \"\\ud800\"\r\n\r\n", "\n\n\n", "event: task\n", "id: 1\x00\ndata: 1\n\n",
+		"data: \"" + strings.Repeat("x", 3000) + "\"\n\ndata: 1\n\n",
 	} {
 		f.Add([]byte(seed))
 	}

@@ -1,0 +1,67 @@
+package agents
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+
+	"github.com/sei-operator/sei-operator/internal/sidecar/api"
+	"github.com/sei-operator/sei-operator/internal/sidecar/client"
+)
+
+var (
+	errNoAnswer = errors.New("the sidecar did not answer in time")
+	errLost     = errors.New("the connection to the sidecar broke during the call, so its outcome is not known")
+)
+
+// Why a sidecar is not connected before anything was tried.
+const (
+	problemNew    = "the operator has not connected to the sidecar yet"
+	problemNobody = "the node has no pod whose sidecar could be called"
+)
+
+// explain says why a sidecar is not connected. The text ends up in conditions, so it
+// has nothing that differs from one attempt to the next, as the ports, addresses and
+// durations in errors of the network do.
+func explain(err error) string {
+	refusal, refused := errors.AsType[*client.Error](err)
+	switch {
+	case refused && refusal.Reason == api.ReasonWrongNode:
+		return "the pod's address belongs to another node now"
+	case refused && refusal.Reason == "UnexpectedAnswer":
+		return fmt.Sprintf("something that is not a sidecar answers at the pod's address, with HTTP %d", refusal.StatusCode)
+	case refused:
+		return fmt.Sprintf("the sidecar refuses to be followed: %s", refusal.Reason)
+	case errors.Is(err, client.ErrStreamMalformed):
+		return "something that is not a sidecar answers at the pod's address"
+	case errors.Is(err, client.ErrStreamEnded):
+		return "the sidecar ended the connection; its container may be restarting"
+	case errors.Is(err, client.ErrStreamSilent):
+		return "the sidecar went silent; the pod may be on an unreachable node"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "nothing listens at the pod's address; the container of the sidecar may be starting or crashing"
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH), dialing(err) && timedOut(err):
+		return "the pod's address cannot be reached; check the network and the Kubernetes node"
+	case timedOut(err):
+		return "the sidecar accepts connections and does not answer"
+	default:
+		return "the connection to the sidecar broke"
+	}
+}
+
+// timedOut tells whether an error means that no answer came in time.
+func timedOut(err error) bool {
+	if errors.Is(err, errNoAnswer) || errors.Is(err, context.DeadlineExceeded) {
+		return true
+	}
+	failure, ok := errors.AsType[net.Error](err)
+	return ok && failure.Timeout()
+}
+
+// dialing tells whether an error arose before there was a connection.
+func dialing(err error) bool {
+	failure, ok := errors.AsType[*net.OpError](err)
+	return ok && failure.Op == "dial"
+}

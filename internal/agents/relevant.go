@@ -1,0 +1,35 @@
+package agents
+
+import (
+	"regexp"
+
+	"github.com/sei-operator/sei-operator/internal/sidecar/api"
+)
+
+// NearlyFull tells whether less than a tenth of the data volume is free.
+func NearlyFull(status api.Status) bool {
+	return status.TotalBytes > 0 && status.FreeBytes < status.TotalBytes/10
+}
+
+// matters is the part of a status that a reconciler could act on or report.
+type matters struct {
+	status     api.Status
+	nearlyFull bool
+}
+
+var number = regexp.MustCompile(`[0-9]+`)
+
+// relevant leaves out what changes all the time on a healthy node, with every block
+// for example. A difference in it wakes the reconciler of the node.
+func relevant(status api.Status) matters {
+	m := matters{status: status, nearlyFull: NearlyFull(status)}
+	m.status.FreeBytes, m.status.TotalBytes, m.status.SignHeight = 0, 0, nil
+	// Messages of problems say how long something takes by now. Taken literally, a
+	// reconciler that refreshes the view would wake itself without end.
+	m.status.Problems = nil
+	for _, p := range status.Problems {
+		p.Message = number.ReplaceAllString(p.Message, "0")
+		m.status.Problems = append(m.status.Problems, p)
+	}
+	return m
+}

@@ -1,0 +1,132 @@
+package seinode
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/sei-operator/sei-operator/api/v1alpha1"
+	"github.com/sei-operator/sei-operator/internal/kube"
+)
+
+// workers is how many nodes are worked on at once. A worker spends its time waiting
+// for the API server or for a sidecar, so there are many more than cores: a sidecar
+// that stops answering in the middle of a call must not be in anybody's way.
+const workers = 32
+
+// A reconcile that failed is tried again after this time, doubled with each failure.
+const (
+	firstRetry = 20 * time.Millisecond
+	lastRetry  = 30 * time.Second
+)
+
+// Waker makes a controller look at a node. Fleets of sidecars call it.
+type Waker struct {
+	mu    sync.Mutex
+	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
+}
+
+// Start is called by the controller with its queue.
+func (w *Waker) Start(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.queue = queue
+	return nil
+}
+
+// Wake has a node looked at soon.
+func (w *Waker) Wake(node types.NamespacedName) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.queue != nil {
+		w.queue.Add(reconcile.Request{NamespacedName: node})
+	}
+}
+
+// Setup makes a controller of a reconciler.
+func Setup(m manager.Manager, r *Reconciler, waker *Waker) error {
+	byLabel := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object kube.Object) []reconcile.Request {
+		return requestsFor(object.GetNamespace(), nodeOf(object))
+	})
+	byName := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object kube.Object) []reconcile.Request {
+		return requestsFor(object.GetNamespace(), object.GetName())
+	})
+	byClaim := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, object kube.Object) []reconcile.Request {
+		var requests []reconcile.Request
+		for _, claim := range kube.ClaimsOf(object) {
+			nodes, err := r.Tools.Kube.NodesWithClaim(ctx, types.NamespacedName{Namespace: object.GetNamespace(), Name: claim})
+			if err != nil {
+				m.GetLogger().Error(err, "Cannot tell whose volume this is", "claim", claim)
+			}
+			for _, node := range nodes {
+				requests = append(requests, requestsFor(object.GetNamespace(), node)...)
+			}
+		}
+		return requests
+	})
+	return builder.ControllerManagedBy(m).
+		Named("seinode").
+		For(&v1alpha1.SeiNode{}, builder.WithPredicates(worthALook())).
+		// A StatefulSet of a node's name matters, whoever made it.
+		Watches(&appsv1.StatefulSet{}, byName).
+		Watches(&corev1.Service{}, byLabel).
+		Watches(&corev1.ConfigMap{}, byLabel).
+		Watches(&corev1.Pod{}, byClaim).
+		Watches(&corev1.PersistentVolumeClaim{}, byClaim).
+		WatchesRawSource(waker).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: workers,
+			// One process may run it again, after it lost the lease for example.
+			SkipNameValidation: new(true),
+			RateLimiter:        workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+		}).
+		Complete(r)
+}
+
+// nodeOf is the node that an object belongs to. Somebody may have stripped its label.
+func nodeOf(object kube.Object) string {
+	if name := object.GetLabels()[v1alpha1.LabelNode]; name != "" {
+		return name
+	}
+	for _, owner := range object.GetOwnerReferences() {
+		if owner.Kind == "SeiNode" {
+			return owner.Name
+		}
+	}
+	return ""
+}
+
+func requestsFor(namespace, node string) []reconcile.Request {
+	if node == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: node}}}
+}
+
+// worthALook lets everything pass but our own status writes, which would wake us for
+// nothing. A status that was emptied is no write of ours.
+func worthALook() predicate.Predicate {
+	changedStatus := predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, ok1 := e.ObjectOld.(*v1alpha1.SeiNode)
+			after, ok2 := e.ObjectNew.(*v1alpha1.SeiNode)
+			emptied := ok1 && ok2 && before.Status.Phase != "" && after.Status.Phase == ""
+			deleted := e.ObjectNew.GetDeletionTimestamp() != nil
+			resync := e.ObjectOld.GetResourceVersion() == e.ObjectNew.GetResourceVersion()
+			return emptied || deleted || resync
+		},
+	}
+	return predicate.Or[kube.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, changedStatus)
+}

@@ -1,0 +1,90 @@
+package derived
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+
+	"github.com/sei-operator/sei-operator/internal/plan"
+	"github.com/sei-operator/sei-operator/internal/render"
+	"github.com/sei-operator/sei-operator/internal/scope"
+	"github.com/sei-operator/sei-operator/internal/seid"
+)
+
+// Service keeps the Service of the node.
+func Service(ctx context.Context, s *scope.Scope) error {
+	w := wanted[corev1ac.ServiceApplyConfiguration, *corev1ac.ServiceApplyConfiguration]{
+		kind: "Service", want: s.Want.Service, meta: s.Want.Service.ObjectMetaApplyConfiguration, empty: &corev1.Service{},
+		owned: func() (*corev1ac.ServiceApplyConfiguration, error) {
+			return corev1ac.ExtractService(s.Seen.Service, render.FieldManager)
+		},
+	}
+	return ensure(ctx, s, w, liveOrNil(s.Seen.Service))
+}
+
+// ProxyConfig keeps the ConfigMap of the proxy in front of the sidecar, where there
+// is one.
+func ProxyConfig(ctx context.Context, s *scope.Scope) error {
+	if s.Want.ProxyConfig == nil {
+		return nil
+	}
+	return configMap(ctx, s, s.Want.ProxyConfig, s.Seen.ProxyConfig)
+}
+
+// NodeConfig makes the ConfigMap with the node's configuration say what the spec
+// wants now. It is for plans; between plans assertNodeConfig keeps it.
+func NodeConfig(ctx context.Context, s *scope.Scope) error {
+	return writeDocument(ctx, s, plan.WantedDocument(s.Input))
+}
+
+// assertNodeConfig keeps what was last admitted.
+func assertNodeConfig(ctx context.Context, s *scope.Scope) error {
+	document, known := plan.AssertedDocument(s.Input)
+	if !known {
+		return nil
+	}
+	return writeDocument(ctx, s, document)
+}
+
+func writeDocument(ctx context.Context, s *scope.Scope, document seid.Intent) error {
+	if err := configMap(ctx, s, render.NodeConfig(s.Node, document), s.Seen.NodeConfig); err != nil {
+		return err
+	}
+	s.Node.Status.ConfigHash, s.Node.Status.ConfigSerial = seid.Hash(document), document.Serial
+	return nil
+}
+
+func configMap(ctx context.Context, s *scope.Scope, want *corev1ac.ConfigMapApplyConfiguration, found *corev1.ConfigMap) error {
+	w := wanted[corev1ac.ConfigMapApplyConfiguration, *corev1ac.ConfigMapApplyConfiguration]{
+		kind: "ConfigMap", want: want, meta: want.ObjectMetaApplyConfiguration, empty: &corev1.ConfigMap{},
+		owned: func() (*corev1ac.ConfigMapApplyConfiguration, error) {
+			return corev1ac.ExtractConfigMap(found, render.FieldManager)
+		},
+	}
+	return ensure(ctx, s, w, liveOrNil(found))
+}
+
+// liveOrNil keeps a nil pointer from becoming an interface that is not nil.
+func liveOrNil[T any, P interface {
+	*T
+	live
+}](object P,
+) live {
+	if object == nil {
+		return nil
+	}
+	return object
+}
+
+// Document is the configuration in the ConfigMap as it is now.
+func Document(ctx context.Context, s *scope.Scope) (seid.Intent, error) {
+	found := &corev1.ConfigMap{}
+	key := s.Key()
+	key.Name = render.NodeConfigName(s.Node)
+	if err := s.Kube.Get(ctx, key, found); err != nil {
+		return seid.Intent{}, fmt.Errorf("reading the configuration of node %s: %w", s.Key(), err)
+	}
+	return render.Document(found)
+}

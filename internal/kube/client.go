@@ -1,0 +1,189 @@
+// Package kube is how the controllers reach the API server, and the only way: a
+// lint rule keeps every other package of theirs from a client of its own.
+//
+// It offers the few acts that the operator is made of and no others. Each act that
+// changes something goes through one function, so that a test can enumerate all of
+// them and end the operator before and after each.
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/sei-operator/sei-operator/api/v1alpha1"
+	"github.com/sei-operator/sei-operator/internal/render"
+)
+
+// Object is any object of the API server.
+type Object = client.Object
+
+// Write is an act that changes something in the API server.
+type Write struct {
+	Verb        string // apply, create, delete or patch
+	Kind        string
+	Subresource string
+	Key         types.NamespacedName
+}
+
+func (w Write) String() string {
+	kind := w.Kind
+	if w.Subresource != "" {
+		kind += "/" + w.Subresource
+	}
+	return fmt.Sprintf("%s %s %s", w.Verb, kind, w.Key)
+}
+
+// Around is called around every act that changes something. It calls do, or does
+// not, and what it returns is what the caller gets.
+type Around func(ctx context.Context, write Write, do func(context.Context) error) error
+
+// Client reaches the API server.
+type Client struct {
+	cached client.Client
+	live   client.Reader
+	around Around
+}
+
+// New makes a client. Reads are answered by cached, which must give back what was
+// written through it before; live asks the API server. Around may be nil.
+func New(cached client.Client, live client.Reader, around Around) *Client {
+	if around == nil {
+		around = func(ctx context.Context, _ Write, do func(context.Context) error) error { return do(ctx) }
+	}
+	return &Client{cached: cached, live: live, around: around}
+}
+
+// Get reads an object from the cache.
+func (c *Client) Get(ctx context.Context, key types.NamespacedName, object Object) error {
+	return c.cached.Get(ctx, key, object)
+}
+
+// GetLive asks the API server. It is for Secrets, whose data no cache shall hold,
+// and for the one look before something is destroyed.
+func (c *Client) GetLive(ctx context.Context, key types.NamespacedName, object Object) error {
+	return c.live.Get(ctx, key, object)
+}
+
+// SeiNodes are those in a namespace that have all of these labels.
+func (c *Client) SeiNodes(ctx context.Context, namespace string, labels map[string]string) ([]v1alpha1.SeiNode, error) {
+	var list v1alpha1.SeiNodeList
+	err := c.cached.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels(labels))
+	return list.Items, err
+}
+
+// PodsWithClaim are the pods that mount a claim, whoever made them.
+func (c *Client) PodsWithClaim(ctx context.Context, claim types.NamespacedName) ([]corev1.Pod, error) {
+	var list corev1.PodList
+	err := c.cached.List(ctx, &list, client.InNamespace(claim.Namespace), client.MatchingFields{indexClaim: claim.Name})
+	return list.Items, err
+}
+
+// NodesWithClaim are the names of the SeiNodes whose data is on a claim.
+func (c *Client) NodesWithClaim(ctx context.Context, claim types.NamespacedName) ([]string, error) {
+	var list v1alpha1.SeiNodeList
+	err := c.cached.List(ctx, &list, client.InNamespace(claim.Namespace), client.MatchingFields{indexClaim: claim.Name}, client.UnsafeDisableDeepCopy)
+	names := make([]string, len(list.Items))
+	for i := range list.Items {
+		names[i] = list.Items[i].Name
+	}
+	return names, err
+}
+
+// Applicable is an object as the operator wants it.
+type Applicable interface {
+	runtime.ApplyConfiguration
+	GetKind() *string
+	GetName() *string
+	GetNamespace() *string
+}
+
+// Apply makes an object what the operator wants it to be, in the fields that are
+// set and no others, and returns it as it then is. A resourceVersion or uid in it
+// is a precondition.
+func Apply[T any, P interface {
+	*T
+	Applicable
+}](ctx context.Context, c *Client, want P,
+) (P, error) {
+	// The answer of the API server is read into what is sent, so a copy is sent.
+	content, err := json.Marshal(want)
+	if err != nil {
+		return nil, fmt.Errorf("preparing %s %s: %w", *want.GetKind(), *want.GetName(), err)
+	}
+	applied := P(new(T))
+	if err := json.Unmarshal(content, applied); err != nil {
+		return nil, fmt.Errorf("preparing %s %s: %w", *want.GetKind(), *want.GetName(), err)
+	}
+	write := Write{Verb: "apply", Kind: *want.GetKind(), Key: types.NamespacedName{Namespace: *want.GetNamespace(), Name: *want.GetName()}}
+	err = c.around(ctx, write, func(ctx context.Context) error {
+		return c.cached.Apply(ctx, applied, client.FieldOwner(render.FieldManager), client.ForceOwnership)
+	})
+	return applied, err
+}
+
+// OnDelete makes a StatefulSet leave its pods alone. Server-side apply cannot do so
+// for one that rolled its pods before: it cannot remove what it does not own.
+func (c *Client) OnDelete(ctx context.Context, set *appsv1.StatefulSet) error {
+	after := set.DeepCopy()
+	after.Spec.UpdateStrategy = appsv1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType}
+	return c.around(ctx, writeOf("patch", "StatefulSet", "", after), func(ctx context.Context) error {
+		if err := c.cached.Patch(ctx, after, sinceRead(set), client.FieldOwner(render.FieldManager)); err != nil {
+			return err
+		}
+		after.DeepCopyInto(set)
+		return nil
+	})
+}
+
+// MustNotExist is the resourceVersion that makes Apply fail with a conflict when
+// there is an object of that name already. No object ever has it.
+const MustNotExist = "1"
+
+// CreateClaim makes the claim of a data volume.
+func (c *Client) CreateClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
+	return c.around(ctx, writeOf("create", "PersistentVolumeClaim", "", claim), func(ctx context.Context) error {
+		return c.cached.Create(ctx, claim, client.FieldOwner(render.FieldManager))
+	})
+}
+
+// Delete deletes exactly the object that was seen, never another of its name that
+// took its place since.
+func (c *Client) Delete(ctx context.Context, kind string, object Object) error {
+	return c.around(ctx, writeOf("delete", kind, "", object), func(ctx context.Context) error {
+		uid := object.GetUID()
+		return c.cached.Delete(ctx, object, client.Preconditions{UID: &uid}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	})
+}
+
+// PatchStatus writes the status of a node, unless somebody wrote the node since it
+// was read.
+func (c *Client) PatchStatus(ctx context.Context, before, after *v1alpha1.SeiNode) error {
+	return c.around(ctx, writeOf("patch", "SeiNode", "status", after), func(ctx context.Context) error {
+		return c.cached.Status().Patch(ctx, after, sinceRead(before), client.FieldOwner(render.FieldManager))
+	})
+}
+
+// PatchMetadata writes labels, annotations and finalizers, unless somebody wrote
+// the object since it was read. The rest is not sent, so that no rule about it can
+// be in the way.
+func (c *Client) PatchMetadata(ctx context.Context, kind string, before, after Object) error {
+	return c.around(ctx, writeOf("patch", kind, "", after), func(ctx context.Context) error {
+		return c.cached.Patch(ctx, after, sinceRead(before), client.FieldOwner(render.FieldManager))
+	})
+}
+
+func sinceRead(before Object) client.Patch {
+	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+}
+
+func writeOf(verb, kind, subresource string, object Object) Write {
+	return Write{Verb: verb, Kind: kind, Subresource: subresource, Key: client.ObjectKeyFromObject(object)}
+}

@@ -1,0 +1,65 @@
+package kube
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/sei-operator/sei-operator/api/v1alpha1"
+)
+
+// slimPod keeps of a pod what the operator looks at. A cluster has many pods that
+// are none of our business; of those only the claims that they mount matter,
+// because a volume that somebody else uses must not be mounted by a node.
+func slimPod(object any) (any, error) {
+	pod, ok := object.(*corev1.Pod)
+	if !ok {
+		return object, nil // a tombstone
+	}
+	pod.ManagedFields = nil
+	var volumes []corev1.Volume
+	for _, volume := range pod.Spec.Volumes {
+		if volume.PersistentVolumeClaim != nil {
+			volumes = append(volumes, corev1.Volume{Name: volume.Name, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: volume.PersistentVolumeClaim}})
+		}
+	}
+	spec := corev1.PodSpec{Volumes: volumes, NodeName: pod.Spec.NodeName}
+	if _, ours := pod.Labels[v1alpha1.LabelNode]; !ours {
+		pod.Labels, pod.Annotations, pod.OwnerReferences = nil, nil, nil
+		pod.Spec = spec
+		pod.Status = corev1.PodStatus{Phase: pod.Status.Phase}
+		return pod, nil
+	}
+	spec.InitContainers, spec.Containers = slimContainers(pod.Spec.InitContainers), slimContainers(pod.Spec.Containers)
+	pod.Spec = spec
+	return pod, nil
+}
+
+// slimContainers keeps names, images and ports.
+func slimContainers(containers []corev1.Container) []corev1.Container {
+	slim := make([]corev1.Container, len(containers))
+	for i := range containers {
+		slim[i] = corev1.Container{Name: containers[i].Name, Image: containers[i].Image, Ports: containers[i].Ports}
+	}
+	return slim
+}
+
+// keepOnlyNodes keeps StatefulSets of nodes as they are. Of all others, which may
+// only ever be in the way of a name, it keeps who they are.
+func keepOnlyNodes(object any) (any, error) {
+	set, ok := object.(*appsv1.StatefulSet)
+	if !ok {
+		return object, nil
+	}
+	if _, ours := set.Labels[v1alpha1.LabelNode]; ours {
+		return set, nil
+	}
+	if set.Spec.Selector != nil {
+		if _, ours := set.Spec.Selector.MatchLabels[v1alpha1.LabelNode]; ours {
+			return set, nil
+		}
+	}
+	set.ManagedFields, set.Annotations = nil, nil
+	set.Spec = appsv1.StatefulSetSpec{Selector: set.Spec.Selector}
+	set.Status = appsv1.StatefulSetStatus{}
+	return set, nil
+}

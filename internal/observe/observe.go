@@ -1,0 +1,130 @@
+// Package observe reads the world of one node, once per reconcile, into one value.
+// It reads from caches and from memory. Only Secrets with keys are asked for, and
+// only while a pod may come to be that mounts them.
+package observe
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/sei-operator/sei-operator/api/v1alpha1"
+	"github.com/sei-operator/sei-operator/internal/agents"
+	"github.com/sei-operator/sei-operator/internal/kube"
+	"github.com/sei-operator/sei-operator/internal/plan"
+	"github.com/sei-operator/sei-operator/internal/render"
+)
+
+// Node reads the world of a node, and follows the sidecar of its pod.
+func Node(ctx context.Context, k *kube.Client, fleet *agents.Fleet, node *v1alpha1.SeiNode, now time.Time) (plan.Observation, error) {
+	r := reader{ctx: ctx, kube: k, namespace: node.Namespace}
+	seen := plan.Observation{Now: now}
+	seen.StatefulSet = get(&r, render.StatefulSetName(node), &appsv1.StatefulSet{})
+	seen.Service = get(&r, render.ServiceName(node), &corev1.Service{})
+	seen.NodeConfig = get(&r, render.NodeConfigName(node), &corev1.ConfigMap{})
+	seen.ProxyConfig = get(&r, render.ProxyConfigName(node), &corev1.ConfigMap{})
+	seen.Claim = get(&r, render.ClaimName(node), &corev1.PersistentVolumeClaim{})
+	seen.Pod = get(&r, render.PodName(node), &corev1.Pod{})
+	if r.err != nil {
+		return seen, r.err
+	}
+	others, err := otherPods(ctx, k, node)
+	if err != nil {
+		return seen, err
+	}
+	seen.OtherPods = others
+	seen.Sidecar = sidecar(fleet, node, seen.Pod)
+	if needsKeys(node, seen) {
+		seen.Keys, err = keys(ctx, k, node)
+	}
+	return seen, err
+}
+
+// reader reads objects until the first error.
+type reader struct {
+	ctx       context.Context //nolint:containedctx // it lives as long as one call of Node
+	kube      *kube.Client
+	namespace string
+	err       error
+}
+
+// get reads an object; nil when there is none.
+func get[T any, P interface {
+	*T
+	kube.Object
+}](r *reader, name string, into P,
+) P {
+	if r.err != nil {
+		return nil
+	}
+	err := r.kube.Get(r.ctx, types.NamespacedName{Namespace: r.namespace, Name: name}, into)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		r.err = fmt.Errorf("reading %T %s/%s: %w", into, r.namespace, name, err)
+		return nil
+	}
+	return into
+}
+
+// otherPods are the names of living pods that mount the claim and are not the
+// node's own.
+func otherPods(ctx context.Context, k *kube.Client, node *v1alpha1.SeiNode) ([]string, error) {
+	pods, err := k.PodsWithClaim(ctx, types.NamespacedName{Namespace: node.Namespace, Name: render.ClaimName(node)})
+	if err != nil {
+		return nil, fmt.Errorf("finding the pods that use the volume of node %s/%s: %w", node.Namespace, node.Name, err)
+	}
+	var names []string
+	for i := range pods {
+		if pods[i].Name != render.PodName(node) && plan.PodAlive(&pods[i]) {
+			names = append(names, pods[i].Name)
+		}
+	}
+	return names, nil
+}
+
+// sidecar is what is known of the sidecar in the pod, which is followed from now on.
+func sidecar(fleet *agents.Fleet, node *v1alpha1.SeiNode, pod *corev1.Pod) plan.Sidecar {
+	key := types.NamespacedName{Namespace: node.Namespace, Name: node.Name}
+	if pod == nil || pod.Status.PodIP == "" || !plan.PodAlive(pod) {
+		fleet.Forget(key)
+		return plan.Sidecar{}
+	}
+	fleet.Follow(agents.Target{
+		Node: key, NodeUID: node.UID, PodUID: pod.UID,
+		Address: "http://" + net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(int(sidecarPort(node)))),
+	})
+	view := fleet.View(key)
+	if view.PodUID != pod.UID {
+		return plan.Sidecar{}
+	}
+	return plan.Sidecar{New: view.New, Connected: view.Connected, Problem: view.Problem, Status: view.Status}
+}
+
+// defaultSidecarPort is where a sidecar listens.
+const defaultSidecarPort = 7777
+
+func sidecarPort(node *v1alpha1.SeiNode) int32 {
+	if node.Spec.Sidecar != nil && node.Spec.Sidecar.Port != 0 {
+		return node.Spec.Sidecar.Port
+	}
+	return defaultSidecarPort
+}
+
+// needsKeys tells whether a pod may come to be that mounts the keys.
+func needsKeys(node *v1alpha1.SeiNode, seen plan.Observation) bool {
+	if len(plan.KeysOf(&node.Spec)) == 0 || node.DeletionTimestamp != nil {
+		return false
+	}
+	set := seen.StatefulSet
+	return node.Status.Plan != nil || node.Status.Phase != v1alpha1.PhaseRunning ||
+		set == nil || set.Spec.Replicas != nil && *set.Spec.Replicas == 0
+}

@@ -1,0 +1,122 @@
+// Package operator puts the controllers together into one process.
+package operator
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/sei-operator/sei-operator/internal/agents"
+	"github.com/sei-operator/sei-operator/internal/controller/seinode"
+	"github.com/sei-operator/sei-operator/internal/kube"
+	"github.com/sei-operator/sei-operator/internal/peers"
+	"github.com/sei-operator/sei-operator/internal/platform"
+	"github.com/sei-operator/sei-operator/internal/scope"
+)
+
+// Config is what an operator needs.
+type Config struct {
+	Kubernetes *rest.Config
+	Platform   platform.Settings
+	Log        logr.Logger
+	// Metrics is where they are registered.
+	Metrics prometheus.Registerer
+	// MetricsAddress and HealthAddress are where they are served; "0": nowhere.
+	MetricsAddress, HealthAddress string
+	// LeaderElection makes this process wait until it is the only one at work. Its
+	// lease is in Namespace.
+	LeaderElection bool
+	Namespace      string
+	// WatchNamespace is the one namespace to look after; empty: all.
+	WatchNamespace string
+
+	// Resync is how often everything is looked at again although nothing happened;
+	// nil is the default of ten hours. Tests shorten it.
+	Resync *time.Duration
+	// AroundWrite and AroundCall are called around everything that changes something;
+	// nil in production.
+	AroundWrite kube.Around
+	AroundCall  func(ctx context.Context, call agents.Call, do func(context.Context) error) error
+}
+
+// Run runs the controllers until the context ends.
+func Run(ctx context.Context, c Config) error {
+	// The API server has fair queues of its own. A limit on our side would only make
+	// a large fleet wait in line behind itself.
+	config := rest.CopyConfig(c.Kubernetes)
+	config.QPS = -1
+	m, err := newManager(ctx, config, c)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	waker := &seinode.Waker{}
+	fleet := agents.New(ctx, agents.Options{
+		HTTPClient: &http.Client{Transport: agents.Transport()},
+		Wake:       waker.Wake, Log: c.Log.WithName("agents"), Around: c.AroundCall,
+	})
+	defer fleet.Wait()
+	defer stop()
+	metrics, err := seinode.NewMetrics(c.Metrics)
+	if err != nil {
+		return fmt.Errorf("registering metrics: %w", err)
+	}
+	reconciler := &seinode.Reconciler{
+		Platform: c.Platform, Clock: clock.RealClock{}, Metrics: metrics,
+		Tools: scope.Tools{
+			Kube:   kube.New(m.GetClient(), m.GetAPIReader(), c.AroundWrite),
+			Agents: fleet, Peers: peers.New(),
+			Report: &seinode.Reporter{Recorder: m.GetEventRecorder("sei-operator"), Metrics: metrics},
+		},
+	}
+	if err := seinode.Setup(m, reconciler, waker); err != nil {
+		return fmt.Errorf("setting up the controller of SeiNodes: %w", err)
+	}
+	return m.Start(ctx)
+}
+
+// drainTimeout is how long a reconcile may take to come to an end at a shutdown.
+const drainTimeout = 10 * time.Second
+
+func newManager(ctx context.Context, config *rest.Config, c Config) (manager.Manager, error) {
+	scheme, err := kube.NewScheme()
+	if err != nil {
+		return nil, err
+	}
+	cached, err := kube.CacheOptions(c.Resync)
+	if err != nil {
+		return nil, err
+	}
+	if c.WatchNamespace != "" {
+		cached.DefaultNamespaces = map[string]cache.Config{c.WatchNamespace: {}}
+	}
+	m, err := manager.New(config, manager.Options{
+		Scheme: scheme, Cache: cached, Client: client.Options{Cache: kube.ClientCacheOptions()},
+		Logger: c.Log, Metrics: server.Options{BindAddress: c.MetricsAddress}, HealthProbeBindAddress: c.HealthAddress,
+		LeaderElection: c.LeaderElection, LeaderElectionID: "sei-operator", LeaderElectionNamespace: c.Namespace,
+		// Whoever comes next need not wait for the lease to run out.
+		LeaderElectionReleaseOnCancel: true, GracefulShutdownTimeout: new(drainTimeout),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the API server: %w", err)
+	}
+	if err := kube.AddIndexes(ctx, m.GetFieldIndexer()); err != nil {
+		return nil, err
+	}
+	if err := m.AddHealthzCheck("alive", healthz.Ping); err != nil {
+		return nil, err
+	}
+	return m, m.AddReadyzCheck("alive", healthz.Ping)
+}

@@ -1,0 +1,100 @@
+package plan
+
+import (
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/sei-operator/sei-operator/api/v1alpha1"
+)
+
+const tenSeconds = 10 * time.Second
+
+var allKeys = usable(SigningKey, NodeKey, OperatorKeyring)
+
+func missing(kind KeyKind) edit {
+	return key(kind, Key{Problem: v1alpha1.ReasonSecretNotFound, Message: "The Secret does not exist."})
+}
+
+func malformed(kind KeyKind) edit {
+	return key(kind, Key{Problem: v1alpha1.ReasonKeyMalformed, Message: "It holds no key."})
+}
+
+func TestGatesOfABootstrap(t *testing.T) {
+	t.Parallel()
+	foreign := controlledBy("node", "HelmRelease", "theirs", otherUID)
+	for name, test := range map[string]struct {
+		in   Input
+		want wantGate
+	}{
+		"all are open in an empty namespace": {in: fresh()},
+		"all are open for a converged node":  {in: running()},
+		"all are open for a validator with its keys": {
+			in: fresh(validator, allKeys),
+		},
+		"a StatefulSet of somebody else": {
+			in: fresh(hasSet(func(s *appsv1.StatefulSet) { s.ObjectMeta = foreign }), tracks(claimUID)),
+			want: wantGate{
+				reason: v1alpha1.ReasonForeignStatefulSet, stalled: true, says: []string{"StatefulSet node", "HelmRelease theirs"},
+			},
+		},
+		"a Service of somebody else": {
+			in:   fresh(func(in *Input) { in.Seen.Service = &corev1.Service{ObjectMeta: foreign} }),
+			want: wantGate{reason: v1alpha1.ReasonForeignObject, stalled: true, says: []string{"Service node", "HelmRelease theirs"}},
+		},
+		"a ConfigMap of somebody else with the name of the configuration": {
+			in:   fresh(func(in *Input) { in.Seen.NodeConfig = &corev1.ConfigMap{ObjectMeta: foreign} }),
+			want: wantGate{reason: v1alpha1.ReasonForeignObject, stalled: true, says: []string{"ConfigMap node", "HelmRelease theirs"}},
+		},
+		"a ConfigMap of somebody else with the name of the proxy's": {
+			in:   fresh(func(in *Input) { in.Seen.ProxyConfig = &corev1.ConfigMap{ObjectMeta: foreign} }),
+			want: wantGate{reason: v1alpha1.ReasonForeignObject, stalled: true, says: []string{"ConfigMap node", "HelmRelease theirs"}},
+		},
+		"a lost volume comes before the keys": {
+			in:   fresh(validator, tracks(claimUID)),
+			want: wantGate{reason: v1alpha1.ReasonDataVolumeLost, stalled: true},
+		},
+		"a volume that another pod uses": {
+			in:   fresh(hasClaim(), usedBy("job-1")),
+			want: wantGate{reason: v1alpha1.ReasonVolumeInUse, says: []string{"job-1"}},
+		},
+		"a key that nobody looked at": {
+			in:   fresh(validator, usable(SigningKey, OperatorKeyring)),
+			want: wantGate{reason: v1alpha1.ReasonWaiting, after: tenSeconds, says: []string{"node key", "not looked at"}},
+		},
+		"a key that is not there": {
+			in:   fresh(seed, missing(NodeKey)),
+			want: wantGate{reason: v1alpha1.ReasonSecretNotFound, after: tenSeconds, says: []string{"The Secret does not exist."}},
+		},
+		"a key that is none": {
+			in:   fresh(validator, allKeys, malformed(OperatorKeyring)),
+			want: wantGate{reason: v1alpha1.ReasonKeyMalformed, stalled: true, after: tenSeconds, says: []string{"It holds no key."}},
+		},
+		"one witness only": {
+			in: fresh(stateSync("https://a.example.com:443")),
+			want: wantGate{
+				reason: v1alpha1.ReasonTooFewWitnesses, stalled: true,
+				says: []string{"at least 2", "has 1", "snapshot.rpcServers", "pacific-1"},
+			},
+		},
+		"two witnesses": {in: fresh(stateSync("https://a.example.com:443", "https://b.example.com:443"))},
+		"no witness, and none is needed on the volume of an earlier node": {
+			in: fresh(stateSync(), hasClaim(marked(otherUID))),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test.want.check(t, ShutGate(test.in, v1alpha1.PlanBootstrap))
+		})
+	}
+}
+
+func TestANewApprovalHasNoGates(t *testing.T) {
+	t.Parallel()
+	in := running(validator, noClaim, usedBy("job-1"))
+	if gate := ShutGate(in, v1alpha1.PlanReapprove); gate != nil {
+		t.Errorf("the gate %+v holds it", gate)
+	}
+}

@@ -1,0 +1,37 @@
+package plan
+
+import (
+	"errors"
+
+	"github.com/sei-operator/sei-operator/api/v1alpha1"
+	"github.com/sei-operator/sei-operator/internal/seid"
+)
+
+var errNoDocument = errors.New("there is no ConfigMap with the configuration")
+
+// maxPeers is how many peers a status may hold. Somebody may have written more into
+// the ConfigMap, and then the API server would refuse the status for ever.
+const maxPeers = 64
+
+// Rebuild gives a node whose status was emptied, by a restore from a backup for
+// example, the status that follows from the world. The mark that a bootstrap leaves
+// on the claim says that the node was brought up; nothing of that is done again and
+// nothing restarts. It reports whether it changed anything.
+func Rebuild(in Input) bool {
+	status := &in.Node.Status
+	if status.Phase != "" || !Bootstrapped(in.Node, in.Seen.Claim) {
+		return false
+	}
+	status.Phase = v1alpha1.PhaseRunning
+	status.DataVolume = &v1alpha1.ObjectIdentity{Name: in.Seen.Claim.Name, UID: in.Seen.Claim.UID}
+	status.AdmittedSpecHash = in.Want.SpecHash
+	if document, err := liveDocument(in); err == nil {
+		status.ConfigHash, status.ConfigSerial = seid.Hash(document), document.Serial
+		if len(document.Peers) > 0 {
+			status.ResolvedPeers = &v1alpha1.ResolvedPeers{
+				Count: int32(len(document.Peers)), Addresses: document.Peers[:min(len(document.Peers), maxPeers)],
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,208 @@
+package status
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/sei-operator/sei-operator/api/v1alpha1"
+	"github.com/sei-operator/sei-operator/internal/plan"
+	"github.com/sei-operator/sei-operator/internal/render"
+)
+
+func condition(kind v1alpha1.ConditionType, status metav1.ConditionStatus, reason v1alpha1.ConditionReason, message string) metav1.Condition {
+	return metav1.Condition{Type: string(kind), Status: status, Reason: string(reason), Message: message}
+}
+
+func isTrue(yes bool) metav1.ConditionStatus {
+	if yes {
+		return metav1.ConditionTrue
+	}
+	return metav1.ConditionFalse
+}
+
+// conditions are all conditions of a node, in the order of v1alpha1.SeiNodeConditions.
+func conditions(in Input) []metav1.Condition {
+	ready := summary(in)
+	all := []metav1.Condition{
+		condition(v1alpha1.ConditionReady, isTrue(ready.ready), ready.Reason, ready.Message),
+		reconciling(in, ready), stalled(ready),
+		nodeUpdate(in), sidecarReady(in), paused(in), held(in), dataVolume(in),
+	}
+	for _, key := range []struct {
+		condition v1alpha1.ConditionType
+		kind      plan.KeyKind
+	}{
+		{v1alpha1.ConditionSigningKeyReady, plan.SigningKey},
+		{v1alpha1.ConditionNodeKeyReady, plan.NodeKey},
+		{v1alpha1.ConditionOperatorKeyringReady, plan.OperatorKeyring},
+	} {
+		if c := keyReady(in, key.condition, key.kind); c != nil {
+			all = append(all, *c)
+		}
+	}
+	return append(all, stateSync(in), upgradeHalted(in))
+}
+
+func reconciling(in Input, ready verdict) metav1.Condition {
+	status := in.Node.Status
+	switch {
+	case in.Node.DeletionTimestamp != nil:
+		return condition(v1alpha1.ConditionReconciling, metav1.ConditionTrue, v1alpha1.ReasonTerminating, "The node is being deleted.")
+	case in.Node.Spec.Paused:
+		stopping := in.Seen.Pod != nil
+		return condition(v1alpha1.ConditionReconciling, isTrue(stopping), v1alpha1.ReasonPaused, "The node is paused.")
+	case ready.Stalled:
+		return condition(v1alpha1.ConditionReconciling, metav1.ConditionFalse, ready.Reason, "The operator cannot go on by itself.")
+	case status.Plan != nil:
+		return condition(v1alpha1.ConditionReconciling, metav1.ConditionTrue, v1alpha1.ReasonProgressing, fmt.Sprintf("The plan %s is carried out.", status.Plan.Type))
+	case !ready.ready:
+		return condition(v1alpha1.ConditionReconciling, metav1.ConditionTrue, ready.Reason, "The node is on its way to being ready.")
+	}
+	return condition(v1alpha1.ConditionReconciling, metav1.ConditionFalse, v1alpha1.ReasonSettled, "Nothing is under way.")
+}
+
+func stalled(ready verdict) metav1.Condition {
+	if ready.Stalled {
+		return condition(v1alpha1.ConditionStalled, metav1.ConditionTrue, ready.Reason, ready.Message)
+	}
+	return condition(v1alpha1.ConditionStalled, metav1.ConditionFalse, v1alpha1.ReasonSettled, "Nothing stands in the way that needs a person.")
+}
+
+func nodeUpdate(in Input) metav1.Condition {
+	p := in.Node.Status.Plan
+	if p != nil && (p.Type == v1alpha1.PlanNodeUpdate || p.Type == v1alpha1.PlanConfigUpdate) {
+		return condition(v1alpha1.ConditionNodeUpdateInProgress, metav1.ConditionTrue, v1alpha1.ConditionReason(p.Reason), p.Message)
+	}
+	return condition(v1alpha1.ConditionNodeUpdateInProgress, metav1.ConditionFalse, v1alpha1.ReasonUpToDate, "No update is under way.")
+}
+
+func sidecarReady(in Input) metav1.Condition {
+	kind, sidecar := v1alpha1.ConditionSidecarReady, in.Seen.Sidecar
+	if before := lastKnown(in, kind); before != nil && sidecar.New && in.Seen.Pod != nil {
+		// A restart of the operator is no news about the node.
+		return *before
+	}
+	switch {
+	case in.Seen.Pod == nil && (in.Node.Status.Plan == nil || in.Node.Spec.Paused):
+		return condition(kind, metav1.ConditionFalse, v1alpha1.ReasonNoPod, "There is no pod.")
+	case !sidecar.Connected && sidecarDue(in) > 0:
+		return condition(kind, metav1.ConditionFalse, v1alpha1.ReasonPodStarting, "The pod is not up yet.")
+	case !sidecar.Connected:
+		message := "The sidecar does not answer."
+		if sidecar.Problem != "" {
+			message = "The sidecar does not answer: " + sidecar.Problem
+		}
+		return condition(kind, metav1.ConditionUnknown, v1alpha1.ReasonUnreachable, message)
+	case !sidecar.Status.Approved:
+		return condition(kind, metav1.ConditionFalse, v1alpha1.ReasonNotApproved, "The sidecar answers and waits for the approval to run seid.")
+	}
+	return condition(kind, metav1.ConditionTrue, v1alpha1.ReasonApproved, "The sidecar answers and the node is approved to run.")
+}
+
+// paused is True when the pod is gone, and not before: others rely on it to use the
+// volume.
+func paused(in Input) metav1.Condition {
+	kind := v1alpha1.ConditionPaused
+	switch {
+	case !in.Node.Spec.Paused:
+		return condition(kind, metav1.ConditionFalse, v1alpha1.ReasonNotPaused, "The node is not paused.")
+	case in.Seen.Pod != nil:
+		return condition(kind, metav1.ConditionFalse, v1alpha1.ReasonStopping, fmt.Sprintf("The pod %s is still there.", in.Seen.Pod.Name))
+	case in.Seen.StatefulSet != nil && in.Seen.StatefulSet.Spec.Replicas != nil && *in.Seen.StatefulSet.Spec.Replicas > 0:
+		// Until it is scaled down, a pod may come back.
+		return condition(kind, metav1.ConditionFalse, v1alpha1.ReasonStopping, "The StatefulSet is not scaled down yet.")
+	}
+	return condition(kind, metav1.ConditionTrue, v1alpha1.ReasonPaused, fmt.Sprintf("The pod is gone and the claim %s is free.", render.ClaimName(in.Node)))
+}
+
+// held stays as it was while nobody can tell: the hold is on the volume.
+func held(in Input) metav1.Condition {
+	kind, sidecar := v1alpha1.ConditionHeld, in.Seen.Sidecar
+	if before := lastKnown(in, kind); before != nil && !sidecar.Connected {
+		return *before
+	}
+	if sidecar.Status.Held {
+		return condition(kind, metav1.ConditionTrue, v1alpha1.ReasonHeld, heldMessage(in))
+	}
+	return condition(kind, metav1.ConditionFalse, v1alpha1.ReasonNotHeld, "The node is not held.")
+}
+
+// lastKnown is a condition as it was last written; nil: it never was.
+func lastKnown(in Input, kind v1alpha1.ConditionType) *metav1.Condition {
+	return meta.FindStatusCondition(in.Persisted.Conditions, string(kind))
+}
+
+func heldMessage(in Input) string {
+	message := "A hold keeps seid from running until it is released with a SeiNodeTask of kind ReleaseHold."
+	if why := in.Seen.Sidecar.Status.HeldReason; why != "" {
+		message += " It was placed because: " + why
+	}
+	return message
+}
+
+func dataVolume(in Input) metav1.Condition {
+	verdict := plan.Volume(in.Input)
+	return condition(v1alpha1.ConditionDataVolumeReady, verdict.Status, verdict.Reason, verdict.Message)
+}
+
+// keyReady is nil when nobody looked at the key in this reconcile; the condition
+// then stays as it was.
+func keyReady(in Input, kind v1alpha1.ConditionType, key plan.KeyKind) *metav1.Condition {
+	for _, configured := range plan.KeysOf(&in.Node.Spec) {
+		if configured != key {
+			continue
+		}
+		found, looked := in.Seen.Keys[key]
+		switch {
+		case !looked && hasCondition(in, kind):
+			return nil
+		case !looked:
+			return new(condition(kind, metav1.ConditionUnknown, v1alpha1.ReasonWaiting, fmt.Sprintf("The %s was not looked at yet.", key)))
+		case found.Problem != "":
+			return new(condition(kind, metav1.ConditionFalse, found.Problem, found.Message))
+		}
+		return new(condition(kind, metav1.ConditionTrue, v1alpha1.ReasonKeyValid, fmt.Sprintf("The %s is there and well-formed.", key)))
+	}
+	return new(condition(kind, metav1.ConditionFalse, v1alpha1.ReasonNotConfigured, fmt.Sprintf("The spec names no %s.", key)))
+}
+
+func hasCondition(in Input, kind v1alpha1.ConditionType) bool {
+	for i := range in.Node.Status.Conditions {
+		if in.Node.Status.Conditions[i].Type == string(kind) {
+			return true
+		}
+	}
+	return false
+}
+
+func stateSync(in Input) metav1.Condition {
+	kind, count := v1alpha1.ConditionStateSyncReady, len(in.Want.Witnesses)
+	switch {
+	case in.Node.Spec.Snapshot() == nil:
+		return condition(kind, metav1.ConditionFalse, v1alpha1.ReasonNotConfigured, "The node does not start from a snapshot.")
+	case count < plan.MinWitnesses:
+		return condition(kind, metav1.ConditionFalse, v1alpha1.ReasonTooFewWitnesses, fmt.Sprintf("State sync needs at least %d RPC servers and has %d.", plan.MinWitnesses, count))
+	}
+	return condition(kind, metav1.ConditionTrue, v1alpha1.ReasonWitnessesFound, fmt.Sprintf("There are %d RPC servers to verify a snapshot against.", count))
+}
+
+func upgradeHalted(in Input) metav1.Condition {
+	kind, upgrade := v1alpha1.ConditionUpgradeHalted, in.Seen.Sidecar.Status.Upgrade
+	if before := lastKnown(in, kind); before != nil && !in.Seen.Sidecar.Connected {
+		return *before
+	}
+	switch {
+	case upgrade.Halted:
+		return condition(kind, metav1.ConditionTrue, v1alpha1.ReasonUpgradeNeeded, upgradeMessage(in))
+	case upgrade.Name != "":
+		return condition(kind, metav1.ConditionFalse, v1alpha1.ReasonUpgradePending, fmt.Sprintf("The upgrade %q is due at height %d.", upgrade.Name, upgrade.Height))
+	}
+	return condition(kind, metav1.ConditionFalse, v1alpha1.ReasonNoUpgrade, "No upgrade is known.")
+}
+
+func upgradeMessage(in Input) string {
+	upgrade := in.Seen.Sidecar.Status.Upgrade
+	return fmt.Sprintf("seid stopped at height %d for the upgrade %q: set spec.image to one that has it.", upgrade.Height, upgrade.Name)
+}

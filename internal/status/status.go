@@ -1,0 +1,146 @@
+// Package status computes the status of a node: in one place, last, from what was
+// seen and what was decided. It is pure, and the same input gives the same status:
+// a node at rest is never written.
+package status
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/sei-operator/sei-operator/api/v1alpha1"
+	"github.com/sei-operator/sei-operator/internal/plan"
+	"github.com/sei-operator/sei-operator/internal/render"
+)
+
+// Input is what a status is computed from. The node carries what was decided and
+// done: plans, phase, references.
+type Input struct {
+	plan.Input
+
+	Decision plan.Decision
+	Trouble  []plan.Gate
+}
+
+// Set computes the rest of the status of in.Node. It returns when to look again
+// because of the time alone; 0: never.
+func Set(in Input) time.Duration {
+	status := &in.Node.Status
+	status.ObservedGeneration = in.Node.Generation
+	status.Mode = in.Node.Spec.Mode()
+	setPhase(in)
+	setPod(in)
+	if id := in.Seen.Sidecar.Status.NodeID; id != "" {
+		status.NodeID = id
+	}
+	if in.RenderProblem == "" && status.Phase == v1alpha1.PhaseRunning {
+		status.Endpoint = in.Want.Endpoint.DeepCopy()
+	}
+	for _, condition := range conditions(in) {
+		condition.ObservedGeneration = in.Node.Generation
+		condition.Message = shortened(condition.Message)
+		condition.LastTransitionTime = metav1.NewTime(in.Seen.Now)
+		meta.SetStatusCondition(&status.Conditions, condition)
+	}
+	if due := sidecarDue(in); in.Seen.Pod != nil && !in.Seen.Sidecar.Connected && due < sidecarGrace {
+		return due
+	}
+	return 0
+}
+
+// sidecarGrace is how long a sidecar that has started may take to answer before
+// that is worth a word. It saves a write for every pod that simply comes up.
+const sidecarGrace = 5 * time.Second
+
+// sidecarDue is how long it may still take until the sidecar answers. One that has
+// not started may take as long as it likes: the pod says why.
+func sidecarDue(in Input) time.Duration {
+	pod := in.Seen.Pod
+	if pod == nil {
+		return sidecarGrace
+	}
+	for i := range pod.Status.InitContainerStatuses {
+		c := &pod.Status.InitContainerStatuses[i]
+		if c.Name == render.ContainerSidecar && c.State.Running != nil {
+			return max(0, c.State.Running.StartedAt.Add(sidecarGrace).Sub(in.Seen.Now))
+		}
+	}
+	return sidecarGrace
+}
+
+// setPhase sees to it that there is always a phase, and when it changed.
+func setPhase(in Input) {
+	status := &in.Node.Status
+	switch {
+	case in.Node.DeletionTimestamp != nil:
+		status.Phase = v1alpha1.PhaseTerminating
+	case status.Phase == "":
+		status.Phase = v1alpha1.PhasePending
+	}
+	if status.Phase != in.Persisted.Phase {
+		status.PhaseTransitionTime = new(metav1.NewTime(in.Seen.Now))
+	}
+}
+
+// setPod tells what runs, from the pod that runs. It stays as it was while there is
+// no pod, or none that has started.
+func setPod(in Input) {
+	pod, status := in.Seen.Pod, &in.Node.Status
+	if pod == nil || pod.DeletionTimestamp != nil {
+		return
+	}
+	seid, sidecar := runningImage(pod, render.ContainerSeid), runningImage(pod, render.ContainerSidecar)
+	if seid == "" && sidecar == "" {
+		return
+	}
+	if seid != "" {
+		status.CurrentImage = seid
+	}
+	if sidecar != "" {
+		status.CurrentSidecarImage = sidecar
+	}
+	status.PodTemplateHash = pod.Annotations[v1alpha1.AnnotationTemplateHash]
+}
+
+// runningImage is the image of a container that has started, as the pod names it:
+// what the container runtime reports may be another name of the same image.
+func runningImage(pod *corev1.Pod, name string) string {
+	for i := range pod.Status.ContainerStatuses {
+		if c := &pod.Status.ContainerStatuses[i]; c.Name == name && c.State.Running != nil {
+			return specImage(pod.Spec.Containers, name)
+		}
+	}
+	for i := range pod.Status.InitContainerStatuses {
+		if c := &pod.Status.InitContainerStatuses[i]; c.Name == name && c.State.Running != nil {
+			return specImage(pod.Spec.InitContainers, name)
+		}
+	}
+	return ""
+}
+
+func specImage(containers []corev1.Container, name string) string {
+	for i := range containers {
+		if containers[i].Name == name {
+			return containers[i].Image
+		}
+	}
+	return ""
+}
+
+// maxMessage bounds the message of a condition, so that plan and conditions together
+// stay small.
+const maxMessage = 320
+
+func shortened(text string) string {
+	if len(text) <= maxMessage {
+		return text
+	}
+	const more = "..."
+	cut := maxMessage - len(more)
+	for cut > 0 && text[cut]&0xC0 == 0x80 { // not inside a character
+		cut--
+	}
+	return text[:cut] + more
+}

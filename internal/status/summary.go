@@ -1,0 +1,182 @@
+package status
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/sei-operator/sei-operator/api/v1alpha1"
+	"github.com/sei-operator/sei-operator/internal/plan"
+	"github.com/sei-operator/sei-operator/internal/sidecar/api"
+)
+
+// verdict sums a node up.
+type verdict struct {
+	plan.Gate
+
+	ready bool
+}
+
+// checks are asked in this order; the first that has something to say sums the node
+// up. What a person has to do comes before what passes by itself, and a cause before
+// its effects.
+var checks = []func(Input) *verdict{
+	beingDeleted, isPaused, inTrouble, volumeTrouble, gateShut, isHeld, parked, upgradeHalt, podTrouble,
+	scaledToZero, planUnderWay, planFailed, sidecarTrouble, notReady,
+}
+
+func summary(in Input) verdict {
+	for _, check := range checks {
+		if found := check(in); found != nil {
+			return *found
+		}
+	}
+	return verdict{Gate: plan.Gate{Reason: v1alpha1.ReasonRunning, Message: "The pod is ready and the node follows the chain."}, ready: true}
+}
+
+func because(reason v1alpha1.ConditionReason, format string, args ...any) *verdict {
+	return &verdict{Gate: plan.Gate{Reason: reason, Message: fmt.Sprintf(format, args...)}}
+}
+
+func person(reason v1alpha1.ConditionReason, format string, args ...any) *verdict {
+	v := because(reason, format, args...)
+	v.Stalled = true
+	return v
+}
+
+func beingDeleted(in Input) *verdict {
+	if in.Node.DeletionTimestamp == nil {
+		return nil
+	}
+	if in.Seen.Pod != nil {
+		if reason, message := plan.PodTrouble(in.Seen.Pod, in.Seen.Now); reason == v1alpha1.ReasonPodUnreachable {
+			return because(reason, "%s", message)
+		}
+		return because(v1alpha1.ReasonTerminating, "The node is being deleted; its pod %s is still there.", in.Seen.Pod.Name)
+	}
+	return because(v1alpha1.ReasonTerminating, "The node is being deleted.")
+}
+
+func isPaused(in Input) *verdict {
+	if !in.Node.Spec.Paused {
+		return nil
+	}
+	return because(v1alpha1.ReasonPaused, "The node is paused: set spec.paused to false to start it.")
+}
+
+func inTrouble(in Input) *verdict {
+	for _, gate := range in.Trouble {
+		return &verdict{Gate: gate}
+	}
+	return nil
+}
+
+// volumeTrouble tells of a lost or wrong volume, whatever runs at the moment.
+func volumeTrouble(in Input) *verdict {
+	if v := plan.Volume(in.Input); v.Stalled {
+		return person(v.Reason, "%s", v.Message)
+	}
+	return nil
+}
+
+func gateShut(in Input) *verdict {
+	if in.Decision.Step != plan.Blocked {
+		return nil
+	}
+	stalled := in.Decision.Reason == v1alpha1.ReasonInvalidSpec
+	if gate := plan.ShutGate(in.Input, v1alpha1.PlanBootstrap); !stalled && gate != nil {
+		stalled = gate.Stalled
+	}
+	return &verdict{Gate: plan.Gate{Reason: in.Decision.Reason, Message: in.Decision.Message, Stalled: stalled}}
+}
+
+func isHeld(in Input) *verdict {
+	if c := held(in); c.Status == metav1.ConditionTrue {
+		return because(v1alpha1.ReasonHeld, "%s", c.Message)
+	}
+	return nil
+}
+
+// parked tells why the supervisor does not start seid although it may run.
+func parked(in Input) *verdict {
+	seid := in.Seen.Sidecar.Status.Seid
+	if !in.Seen.Sidecar.Connected || seid.State != api.SeidParked || in.Seen.Sidecar.Status.Upgrade.Halted {
+		return nil
+	}
+	reason := v1alpha1.ConditionReason(seid.ParkedBecause)
+	if reason == "" {
+		reason = v1alpha1.ReasonPodNotReady
+	}
+	return person(reason, "seid is not started: %s", seid.Message)
+}
+
+func upgradeHalt(in Input) *verdict {
+	if c := upgradeHalted(in); c.Status == metav1.ConditionTrue {
+		return because(v1alpha1.ReasonUpgradeHalted, "%s", c.Message)
+	}
+	return nil
+}
+
+func podTrouble(in Input) *verdict {
+	if reason, message := plan.PodTrouble(in.Seen.Pod, in.Seen.Now); reason != "" {
+		return because(reason, "%s", message)
+	}
+	return nil
+}
+
+// scaledToZero tells why a node that is not paused has no pod and gets none.
+func scaledToZero(in Input) *verdict {
+	if replicas, gate := plan.Replicas(in.Input); replicas == 0 && in.Seen.StatefulSet != nil {
+		return &verdict{Gate: *gate}
+	}
+	return nil
+}
+
+func planUnderWay(in Input) *verdict {
+	p := in.Node.Status.Plan
+	switch {
+	case p == nil:
+		return nil
+	case p.Type == v1alpha1.PlanBootstrap:
+		return because(v1alpha1.ReasonBootstrapping, "%s", p.Message)
+	case p.Type == v1alpha1.PlanReapprove:
+		return because(v1alpha1.ReasonNotApproved, "%s", p.Message)
+	}
+	return because(v1alpha1.ReasonUpdating, "%s", p.Message)
+}
+
+func planFailed(in Input) *verdict {
+	if in.Decision.Step == plan.BackOff {
+		return because(v1alpha1.ReasonPlanFailed, "%s", in.Decision.Message)
+	}
+	last := in.Node.Status.LastPlan
+	if in.Node.Status.Phase == v1alpha1.PhaseFailed && last != nil {
+		return because(v1alpha1.ReasonPlanFailed, "The plan %s failed: %s", last.Type, last.Message)
+	}
+	return nil
+}
+
+func sidecarTrouble(in Input) *verdict {
+	switch {
+	case in.Seen.Pod == nil:
+		return because(v1alpha1.ReasonPodNotReady, "There is no pod yet.")
+	case in.Seen.Sidecar.Connected && !in.Seen.Sidecar.Status.Approved:
+		return because(v1alpha1.ReasonNotApproved, "The node is not approved to run on this volume, which another SeiNode was approved on: create a SeiNodeTask of kind MarkReady if it shall.")
+	}
+	return nil
+}
+
+// notReady tells a node that catches up from one whose pod is not ready for another
+// reason. Readiness is the kubelet's word: it asks seid how far it is behind.
+func notReady(in Input) *verdict {
+	pod := in.Seen.Pod
+	switch {
+	case plan.PodReady(pod):
+		return nil
+	case pod.DeletionTimestamp != nil:
+		return because(v1alpha1.ReasonPodNotReady, "The pod %s is ending.", pod.Name)
+	case in.Seen.Sidecar.Connected && in.Seen.Sidecar.Status.Seid.State == api.SeidRunning:
+		return because(v1alpha1.ReasonCatchingUp, "seid runs and is not yet near the head of the chain.")
+	}
+	return because(v1alpha1.ReasonPodNotReady, "The pod %s is not ready.", pod.Name)
+}

@@ -1,0 +1,79 @@
+package status
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/sei-operator/sei-operator/api/v1alpha1"
+	"github.com/sei-operator/sei-operator/internal/scope"
+)
+
+// Transitions are the events that tell of a change of the status. They follow from
+// the change alone, so nothing is told twice.
+func Transitions(before, after *v1alpha1.SeiNodeStatus) []scope.Event {
+	var events []scope.Event
+	for _, found := range []*scope.Event{planEnded(before, after), planStarted(before, after), tracked(before, after), readyChanged(before, after)} {
+		if found != nil {
+			events = append(events, *found)
+		}
+	}
+	return events
+}
+
+func told(warning bool, reason, format string, args ...any) *scope.Event {
+	return &scope.Event{Warning: warning, Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+func planEnded(before, after *v1alpha1.SeiNodeStatus) *scope.Event {
+	last, earlier := after.LastPlan, before.LastPlan
+	if last == nil || earlier != nil && last.CompletionTime.Equal(&earlier.CompletionTime) && last.Outcome == earlier.Outcome {
+		return nil
+	}
+	return told(last.Outcome == v1alpha1.PlanOutcomeFailed, "Plan"+string(last.Outcome), "%s: %s", last.Type, last.Message)
+}
+
+func planStarted(before, after *v1alpha1.SeiNodeStatus) *scope.Event {
+	if after.Plan == nil || before.Plan != nil && before.Plan.ID == after.Plan.ID {
+		return nil
+	}
+	return told(false, "PlanStarted", "%s: %s", after.Plan.Type, after.Plan.Message)
+}
+
+// tracked tells of a StatefulSet that came back. That the first one is there goes
+// without saying.
+func tracked(before, after *v1alpha1.SeiNodeStatus) *scope.Event {
+	if before.StatefulSet != nil || after.StatefulSet == nil || before.Phase != v1alpha1.PhaseRunning {
+		return nil
+	}
+	return told(false, "StatefulSetTracked", "The StatefulSet %s (uid %s) is the node's.", after.StatefulSet.Name, after.StatefulSet.UID)
+}
+
+func readyChanged(before, after *v1alpha1.SeiNodeStatus) *scope.Event {
+	ready := meta.FindStatusCondition(after.Conditions, string(v1alpha1.ConditionReady))
+	was := meta.FindStatusCondition(before.Conditions, string(v1alpha1.ConditionReady))
+	switch {
+	case ready == nil, was != nil && was.Status == ready.Status && was.Reason == ready.Reason:
+		return nil
+	case ready.Status == metav1.ConditionTrue:
+		return told(false, "Ready", "%s", ready.Message)
+	case quiet[v1alpha1.ConditionReason(ready.Reason)]:
+		return nil // the plan's own events say so, or it passes by itself within moments
+	}
+	stalled := meta.IsStatusConditionTrue(after.Conditions, string(v1alpha1.ConditionStalled))
+	return told(stalled || troubles[v1alpha1.ConditionReason(ready.Reason)], ready.Reason, "%s", ready.Message)
+}
+
+// quiet are reasons of Ready that need no event of their own.
+var quiet = map[v1alpha1.ConditionReason]bool{
+	v1alpha1.ReasonBootstrapping: true, v1alpha1.ReasonUpdating: true, v1alpha1.ReasonPlanFailed: true,
+	v1alpha1.ReasonPodNotReady: true, v1alpha1.ReasonCatchingUp: true, v1alpha1.ReasonNotApproved: true,
+}
+
+// troubles are reasons of Ready that are worth a warning.
+var troubles = map[v1alpha1.ConditionReason]bool{
+	v1alpha1.ReasonImagePullBackOff: true, v1alpha1.ReasonCrashLoopBackOff: true, v1alpha1.ReasonOOMKilled: true,
+	v1alpha1.ReasonUnschedulable: true, v1alpha1.ReasonPodUnreachable: true, v1alpha1.ReasonUpgradeHalted: true,
+	v1alpha1.ReasonVolumeInUse: true, v1alpha1.ReasonSecretNotFound: true, v1alpha1.ReasonKeyIdentityChanged: true,
+}

@@ -1,0 +1,63 @@
+package task
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/sei-operator/sei-operator/internal/scope"
+)
+
+// replacePod deletes the pod if it was made from another template than the one that
+// is wanted, and waits until it is gone. It never needs the pod to be healthy.
+//
+// The pod's own revision is compared with the one that the StatefulSet updates to.
+// The current revision of the StatefulSet is of no use: with OnDelete it does not
+// advance, so that an image that goes from A to B and back would find nothing to do.
+func replacePod(ctx context.Context, s *scope.Scope, _ int) (Outcome, error) {
+	set, pod := s.Seen.StatefulSet, s.Seen.Pod
+	if set != nil && set.Generation == 1 && pod == nil {
+		return Done(""), nil // it never had another template
+	}
+	if outcome, ready := revisionKnown(set); !ready {
+		return outcome, nil
+	}
+	if pod == nil || !stale(set, pod) {
+		return Done(""), nil
+	}
+	switch {
+	case pod.DeletionTimestamp != nil:
+		return Wait(0, "Waits for the pod %s to end.", pod.Name), nil
+	case s.Seen.Sidecar.Connected && s.Seen.Sidecar.Status.Approved:
+		// It runs seid. Replacing it is for a plan that waits for a safe moment.
+		return Done(fmt.Sprintf("The pod %s is approved to run and stays.", pod.Name)), nil
+	}
+	s.Report.Event(s.Node, scope.Event{Reason: "PodReplaced", Message: fmt.Sprintf("The pod %s was made from an earlier template and is deleted; it was never approved to run.", pod.Name)})
+	if err := s.Kube.Delete(ctx, "Pod", pod); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return Outcome{}, err
+	}
+	return Wait(0, "Waits for the pod %s to end.", pod.Name), nil
+}
+
+// revisionKnown tells whether the StatefulSet controller has seen the template.
+func revisionKnown(set *appsv1.StatefulSet) (Outcome, bool) {
+	switch {
+	case set == nil:
+		return Wait(0, "Waits for the StatefulSet."), false
+	case set.Spec.Replicas != nil && *set.Spec.Replicas > 1:
+		return Terminal("TooManyReplicas", fmt.Sprintf("The StatefulSet %s has %d replicas; a node has one.", set.Name, *set.Spec.Replicas)), false
+	case set.Status.ObservedGeneration < set.Generation, set.Status.UpdateRevision == "":
+		return Wait(0, "Waits for Kubernetes to take note of the StatefulSet %s.", set.Name), false
+	}
+	return Outcome{}, true
+}
+
+// stale tells whether a pod was made by this StatefulSet from another template.
+func stale(set *appsv1.StatefulSet, pod *corev1.Pod) bool {
+	revision, labelled := pod.Labels[appsv1.StatefulSetRevisionLabel]
+	return labelled && metav1.IsControlledBy(pod, set) && revision != set.Status.UpdateRevision
+}

@@ -1,0 +1,83 @@
+package faults
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/sei-operator/sei-operator/internal/agents"
+	"github.com/sei-operator/sei-operator/internal/controller/seinode"
+	"github.com/sei-operator/sei-operator/internal/kube"
+	"github.com/sei-operator/sei-operator/internal/peers"
+	"github.com/sei-operator/sei-operator/internal/platform"
+	"github.com/sei-operator/sei-operator/internal/scope"
+)
+
+// life is one process of the operator: all that is gone when it dies.
+type life struct {
+	run        *run
+	agents     *agents.Fleet
+	reconciler reconcile.Reconciler
+	reconcile  func(types.NamespacedName) (reconcile.Result, error)
+	end        context.CancelFunc
+	dead       atomic.Bool
+}
+
+func newLife(r *run) *life {
+	ctx, end := context.WithCancel(r.t.Context())
+	l := &life{run: r, end: end}
+	l.agents = agents.New(ctx, agents.Options{Wake: r.enqueue, Log: logr.Discard(), Around: l.aroundCall})
+	metrics, err := seinode.NewMetrics(prometheus.NewRegistry())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	tools := scope.Tools{
+		Kube:   kube.New(r.world.cached, r.world.live, l.aroundWrite),
+		Agents: l.agents, Peers: peers.New(),
+		Report: &seinode.Reporter{Recorder: recorder{}, Metrics: metrics},
+	}
+	l.reconciler = &seinode.Reconciler{Tools: tools, Platform: platform.Default(), Clock: r.clock, Metrics: metrics}
+	if r.wrap != nil {
+		l.reconciler = r.wrap(l.reconciler, tools)
+	}
+	l.reconcile = func(node types.NamespacedName) (reconcile.Result, error) {
+		return l.reconciler.Reconcile(ctx, reconcile.Request{NamespacedName: node})
+	}
+	return l
+}
+
+// work reconciles a node, and tells whether the operator died of it.
+func (l *life) work(node types.NamespacedName) (result reconcile.Result, err error, died bool) {
+	defer func() {
+		switch reason := recover().(type) {
+		case nil:
+		case death:
+			died = true
+		default:
+			panic(reason)
+		}
+	}()
+	result, err = l.reconcile(node)
+	return result, err, false
+}
+
+// bury waits until nothing of this life runs any more.
+func (l *life) bury() {
+	l.dead.Store(true)
+	l.end()
+	l.agents.Wait()
+}
+
+// recorder keeps events from the cluster. An event is told once at most, and whoever
+// dies may not have told it, so there is nothing to compare.
+type recorder struct{}
+
+var _ events.EventRecorder = recorder{}
+
+func (recorder) Eventf(_, _ runtime.Object, _, _, _, _ string, _ ...any) {}

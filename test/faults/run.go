@@ -1,0 +1,296 @@
+package faults
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/sei-operator/sei-operator/test/nodes"
+)
+
+// result is what is left of a run.
+type result struct {
+	writes     []Write
+	violations []string
+	died       bool
+	end        string
+}
+
+// run is one run of a workload, in a namespace of its own.
+type run struct {
+	t         testing.TB
+	world     *world
+	workload  Workload
+	wrap      Wrap
+	point     *Point // where the operator dies; nil: nowhere
+	namespace string
+	person    client.WithWatch
+	sidecars  *nodes.Fleet
+	clock     *clocktesting.FakePassiveClock
+	life      *life // nil while there is no operator
+
+	// Used by the goroutine of the run alone.
+	due        map[types.NamespacedName]time.Time
+	failures   map[types.NamespacedName]int
+	reconciles int
+	deaf       int // how many wishes there are that sidecars cannot be reached
+
+	mu         sync.Mutex
+	something  chan struct{} // has an element when something happened
+	queue      []types.NamespacedName
+	history    history
+	armed      bool
+	died       bool
+	writes     []*Write
+	count      map[string]int
+	violations []string
+}
+
+// execute runs a workload once.
+func execute(t *testing.T, w *world, workload Workload, wrap Wrap, point *Point) result {
+	t.Helper()
+	r := &run{
+		t: t, world: w, workload: workload, wrap: wrap, point: point,
+		namespace: w.cluster.Namespace(t), person: w.cluster.Person(t),
+		// It starts at the real time, which pods and their containers live by.
+		clock: clocktesting.NewFakePassiveClock(time.Now()),
+		due:   map[types.NamespacedName]time.Time{}, failures: map[types.NamespacedName]int{},
+		something: make(chan struct{}, 1), history: newHistory(), count: map[string]int{},
+	}
+	r.sidecars = nodes.Start(t, w.cluster, nodes.Options{Namespace: r.namespace})
+	defer w.enter(r)()
+	defer r.stop()
+	end, ok := r.through()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	got := result{violations: r.violations, died: r.died}
+	for _, write := range r.writes {
+		got.writes = append(got.writes, *write)
+	}
+	if ok {
+		got.end = end
+	}
+	return got
+}
+
+// giveUp is the panic with which a run ends that cannot go on. Why it cannot is a
+// violation.
+type giveUp struct{}
+
+// through does all of the run, and tells whether it came to its end.
+func (r *run) through() (end string, ok bool) {
+	defer func() {
+		switch reason := recover().(type) {
+		case nil:
+		case giveUp:
+		default:
+			panic(reason)
+		}
+	}()
+	p := &Person{run: r}
+	r.start()
+	if r.workload.Prepare != nil {
+		r.workload.Prepare(p)
+		r.settle()
+	}
+	r.arm()
+	r.workload.Act(p)
+	p.Until("the workload to be done", func() bool { return r.workload.Done(p) })
+	r.settle()
+	r.look()
+	r.checkLedgers()
+	return r.state(), true
+}
+
+func (r *run) arm() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.armed = true
+}
+
+// start starts an operator. As every controller does, it looks at all nodes first.
+func (r *run) start() {
+	r.life = newLife(r)
+	clear(r.due)
+	clear(r.failures)
+	for _, node := range r.knownNodes() {
+		r.enqueue(node)
+	}
+}
+
+// stop ends the operator, if there is one.
+func (r *run) stop() {
+	if r.life != nil {
+		r.life.bury()
+		r.life = nil
+	}
+}
+
+// atOnce is how long a reconcile may be asked for in advance to be run without
+// waiting for everything else to come to rest.
+const atOnce = time.Second
+
+// maxReconciles is far more than any workload takes.
+const maxReconciles = 2000
+
+// reconcile has the operator look at a node. The clock moves a little, because two
+// moments are never the same.
+func (r *run) reconcile(node types.NamespacedName) {
+	if r.reconciles++; r.reconciles > maxReconciles {
+		r.fails("it does not come to rest: %d reconciles", maxReconciles)
+	}
+	r.pass(time.Millisecond)
+	delete(r.due, node)
+	result, err, died := r.life.work(node)
+	switch {
+	case died:
+		r.stop()
+		// Kubernetes takes a moment to start another one.
+		r.pass(time.Second)
+		r.start()
+	case err != nil:
+		r.failures[node]++
+		r.requeue(node, min(20*time.Millisecond<<r.failures[node], 30*time.Second))
+	case result.RequeueAfter > 0:
+		r.failures[node] = 0
+		r.requeue(node, result.RequeueAfter)
+	default:
+		r.failures[node] = 0
+	}
+}
+
+func (r *run) requeue(node types.NamespacedName, after time.Duration) {
+	if after < atOnce {
+		r.pass(after)
+		r.enqueue(node)
+		return
+	}
+	r.due[node] = r.clock.Now().Add(after)
+}
+
+func (r *run) pass(d time.Duration) { r.clock.SetTime(r.clock.Now().Add(d)) }
+
+// advance moves the clock to the next moment at which the operator wants to look at
+// a node, and tells whether there is one.
+func (r *run) advance() bool {
+	var next types.NamespacedName
+	for node, due := range r.due {
+		if next.Name == "" || due.Before(r.due[next]) {
+			next = node
+		}
+	}
+	if next.Name == "" {
+		return false
+	}
+	if due := r.due[next]; due.After(r.clock.Now()) {
+		r.clock.SetTime(due)
+	}
+	delete(r.due, next)
+	r.enqueue(next)
+	return true
+}
+
+// maxSteps bounds how often the clock is moved to get somewhere.
+const maxSteps = 300
+
+// settle lets the operator work until it neither has anything to do nor asks for
+// anything.
+func (r *run) settle() {
+	for range maxSteps {
+		r.rest()
+		if !r.advance() {
+			return
+		}
+	}
+	r.fails("it asks for another look again and again")
+}
+
+// look has the operator look at all nodes once more. It must find nothing to do: what
+// there was to do, something woke it for.
+func (r *run) look() {
+	r.mu.Lock()
+	before := len(r.writes)
+	r.mu.Unlock()
+	for _, node := range r.knownNodes() {
+		r.reconcile(node)
+	}
+	r.mu.Lock()
+	unasked := slices.Clone(r.writes[before:])
+	r.mu.Unlock()
+	for _, write := range unasked {
+		r.violated("nothing woke the operator, and yet there was something to do: %s", write.Kind)
+	}
+	r.settle()
+}
+
+// next takes a node out of the queue.
+func (r *run) next() (types.NamespacedName, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.queue) == 0 {
+		return types.NamespacedName{}, false
+	}
+	node := r.queue[0]
+	r.queue = r.queue[1:]
+	return node, true
+}
+
+// enqueue has a node looked at.
+func (r *run) enqueue(node types.NamespacedName) {
+	r.mu.Lock()
+	if !slices.Contains(r.queue, node) {
+		r.queue = append(r.queue, node)
+	}
+	r.mu.Unlock()
+	r.happened()
+}
+
+func (r *run) happened() {
+	select {
+	case r.something <- struct{}{}:
+	default:
+	}
+}
+
+// begins writes down that a write begins.
+func (r *run) begins(write Write) *Write {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	entry := &write
+	if r.armed {
+		r.count[write.Kind]++
+		r.writes = append(r.writes, entry)
+	}
+	return entry
+}
+
+// isHere tells whether this is the write around which the operator dies.
+func (r *run) isHere(write Write) *Point {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.point == nil || r.died || !r.armed || r.point.Kind != write.Kind || r.point.Nth != r.count[write.Kind] {
+		return nil
+	}
+	r.died = true
+	return r.point
+}
+
+func (r *run) violated(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if text := fmt.Sprintf(format, args...); !slices.Contains(r.violations, text) {
+		r.violations = append(r.violations, text)
+	}
+}
+
+// fails ends the run.
+func (r *run) fails(format string, args ...any) {
+	r.violated(format, args...)
+	panic(giveUp{})
+}

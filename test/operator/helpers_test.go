@@ -1,0 +1,94 @@
+package operator_test
+
+import (
+	"context"
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/sei-operator/sei-operator/api/v1alpha1"
+)
+
+func contains(text, part string) bool { return strings.Contains(text, part) }
+
+func equal(a, b []string) bool { return slices.Equal(a, b) }
+
+func ready(node *v1alpha1.SeiNode) *metav1.Condition {
+	return meta.FindStatusCondition(node.Status.Conditions, string(v1alpha1.ConditionReady))
+}
+
+// watchImages watches the pod of a node from now on, and returns what tells which
+// images it was ever made with.
+func (r *rig) watchImages(name string) func() []string {
+	r.t.Helper()
+	ctx, cancel := context.WithCancel(r.t.Context())
+	events, err := r.person.Watch(ctx, &corev1.PodList{}, client.InNamespace(r.namespace), client.MatchingLabels{v1alpha1.LabelNode: name})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var images []string
+	seen := map[string]bool{}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for event := range events.ResultChan() {
+			pod, ok := event.Object.(*corev1.Pod)
+			if !ok || event.Type == watch.Deleted || seen[string(pod.UID)] {
+				continue
+			}
+			seen[string(pod.UID)] = true
+			images = append(images, pod.Spec.Containers[0].Image)
+		}
+	}()
+	return func() []string {
+		cancel()
+		events.Stop()
+		<-done
+		return images
+	}
+}
+
+// validator is a SeiNode with its keys in Secrets.
+func (r *rig) validator(name string) *v1alpha1.SeiNode {
+	return &v1alpha1.SeiNode{
+		ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: name},
+		Spec: v1alpha1.SeiNodeSpec{ChainID: "testnet-1", Image: image, Validator: &v1alpha1.ValidatorSpec{
+			SigningKey: &v1alpha1.KeySource{Secret: &v1alpha1.KeySecret{SecretName: name + "-signing"}},
+			NodeKey:    &v1alpha1.KeySource{Secret: &v1alpha1.KeySecret{SecretName: name + "-node"}},
+		}},
+	}
+}
+
+// createKeys makes the Secrets that validator names, and returns the public key.
+func (r *rig) createKeys(name string) string {
+	r.t.Helper()
+	key := func(kind string) (public, private map[string]string) {
+		pub, priv, err := ed25519.GenerateKey(nil)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		_ = kind
+		return map[string]string{"type": "tendermint/PubKeyEd25519", "value": base64.StdEncoding.EncodeToString(pub)},
+			map[string]string{"type": "tendermint/PrivKeyEd25519", "value": base64.StdEncoding.EncodeToString(priv)}
+	}
+	secret := func(suffix, entry string, content map[string]any) {
+		raw, err := json.Marshal(content)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		r.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: name + suffix}, Data: map[string][]byte{entry: raw}})
+	}
+	public, private := key("signing")
+	secret("-signing", "priv_validator_key.json", map[string]any{"pub_key": public, "priv_key": private})
+	_, node := key("node")
+	secret("-node", "node_key.json", map[string]any{"priv_key": node})
+	return public["value"]
+}

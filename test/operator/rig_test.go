@@ -1,0 +1,207 @@
+// Package operator_test runs the whole operator against a real control plane, with
+// KWOK pods and scripted sidecars in them. Tests are seen from outside: they act as
+// a person, and look at objects, at the ledgers of sidecars and at the audit log.
+package operator_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/go-logr/logr/testr"
+	"github.com/prometheus/client_golang/prometheus"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/sei-operator/sei-operator/api/v1alpha1"
+	"github.com/sei-operator/sei-operator/internal/operator"
+	"github.com/sei-operator/sei-operator/internal/platform"
+	"github.com/sei-operator/sei-operator/test/cluster"
+	"github.com/sei-operator/sei-operator/test/nodes"
+)
+
+func TestMain(m *testing.M) { cluster.Main(m) }
+
+// image is one that the lab's pods start with.
+const image = "registry.example.com/seid:v1"
+
+// rig is a namespace, a person in it, and an operator that may be stopped and
+// started again.
+type rig struct {
+	t         testing.TB
+	cluster   *cluster.Cluster
+	person    client.WithWatch
+	namespace string
+	sidecars  *nodes.Fleet
+	config    operator.Config
+	registry  *prometheus.Registry
+
+	stopOnce func()
+}
+
+func newRig(tb testing.TB, change ...func(*operator.Config)) *rig {
+	tb.Helper()
+	c := cluster.Get(tb)
+	r := &rig{t: tb, cluster: c, person: c.Person(tb), namespace: c.Namespace(tb)}
+	r.sidecars = nodes.Start(tb, c, nodes.Options{Namespace: r.namespace})
+	r.config = operator.Config{
+		Kubernetes: c.OperatorConfig(tb), Platform: platform.Default(), Log: testr.NewWithInterface(quietLog{}, testr.Options{}),
+		MetricsAddress: "0", HealthAddress: "0", WatchNamespace: r.namespace,
+	}
+	for _, f := range change {
+		f(&r.config)
+	}
+	r.start()
+	return r
+}
+
+type quietLog struct{}
+
+func (quietLog) Helper()         {}
+func (quietLog) Log(args ...any) { _ = args }
+
+// start starts the operator.
+func (r *rig) start() {
+	r.t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(r.t.Context()))
+	r.registry = prometheus.NewRegistry()
+	r.config.Metrics = r.registry
+	ended := make(chan error, 1)
+	config := r.config
+	go func() { ended <- operator.Run(ctx, config) }()
+	r.stopOnce = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			r.t.Errorf("the operator ended with %v", err)
+		}
+	})
+	r.t.Cleanup(r.stopOnce)
+}
+
+// stop ends the operator and waits until it is gone.
+func (r *rig) stop() { r.stopOnce() }
+
+func (r *rig) key(name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: r.namespace, Name: name}
+}
+
+// fullNode is the smallest SeiNode.
+func (r *rig) fullNode(name string, change ...func(*v1alpha1.SeiNode)) *v1alpha1.SeiNode {
+	node := &v1alpha1.SeiNode{
+		ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: name},
+		Spec:       v1alpha1.SeiNodeSpec{ChainID: "testnet-1", Image: image, FullNode: &v1alpha1.FullNodeSpec{}},
+	}
+	for _, f := range change {
+		f(node)
+	}
+	return node
+}
+
+func (r *rig) create(object client.Object) {
+	r.t.Helper()
+	if err := r.person.Create(r.t.Context(), object); err != nil {
+		r.t.Fatalf("creating %T %s: %v", object, object.GetName(), err)
+	}
+}
+
+// edit changes a node the way a person with an editor does.
+func (r *rig) edit(name string, change func(*v1alpha1.SeiNode)) *v1alpha1.SeiNode {
+	r.t.Helper()
+	node := &v1alpha1.SeiNode{}
+	r.get(name, node)
+	before := node.DeepCopy()
+	change(node)
+	if err := r.person.Patch(r.t.Context(), node, client.MergeFrom(before)); err != nil {
+		r.t.Fatalf("editing %s: %v", name, err)
+	}
+	return node
+}
+
+func (r *rig) get(name string, into client.Object) {
+	r.t.Helper()
+	if err := r.person.Get(r.t.Context(), r.key(name), into); err != nil {
+		r.t.Fatalf("reading %T %s: %v", into, name, err)
+	}
+}
+
+func (r *rig) delete(object client.Object, options ...client.DeleteOption) {
+	r.t.Helper()
+	if err := r.person.Delete(r.t.Context(), object, options...); err != nil {
+		r.t.Fatalf("deleting %T %s: %v", object, object.GetName(), err)
+	}
+}
+
+// until waits for a node to be in some state.
+func (r *rig) until(name, what string, ok func(*v1alpha1.SeiNode) bool) *v1alpha1.SeiNode {
+	r.t.Helper()
+	return cluster.Eventually(r.t, r.person, r.key(name), what, ok)
+}
+
+// ready waits for a node to be Ready as of its current spec.
+func (r *rig) ready(name string) *v1alpha1.SeiNode {
+	r.t.Helper()
+	return r.until(name, "the node to be ready", isReady)
+}
+
+func isReady(node *v1alpha1.SeiNode) bool {
+	c := meta.FindStatusCondition(node.Status.Conditions, string(v1alpha1.ConditionReady))
+	return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == node.Generation && node.Status.Plan == nil
+}
+
+// has tells whether a node has a condition with this status and reason.
+func has(kind v1alpha1.ConditionType, status metav1.ConditionStatus, reason v1alpha1.ConditionReason) func(*v1alpha1.SeiNode) bool {
+	return func(node *v1alpha1.SeiNode) bool {
+		c := meta.FindStatusCondition(node.Status.Conditions, string(kind))
+		return c != nil && c.Status == status && c.Reason == string(reason) && c.ObservedGeneration == node.Generation
+	}
+}
+
+// statefulSet waits for the StatefulSet of a node to be in some state.
+func (r *rig) statefulSet(name, what string, ok func(*appsv1.StatefulSet) bool) *appsv1.StatefulSet {
+	r.t.Helper()
+	return cluster.Eventually(r.t, r.person, r.key(name), what, ok)
+}
+
+// pod waits for the pod of a node to be in some state.
+func (r *rig) pod(name, what string, ok func(*corev1.Pod) bool) *corev1.Pod {
+	r.t.Helper()
+	return cluster.Eventually(r.t, r.person, r.key(name+"-0"), what, ok)
+}
+
+func (r *rig) claim(name string) *corev1.PersistentVolumeClaim {
+	r.t.Helper()
+	claim := &corev1.PersistentVolumeClaim{}
+	r.get("data-"+name, claim)
+	return claim
+}
+
+// ran are the types of the tasks that a node's sidecar has run, in order.
+func (r *rig) ran(name string) []string {
+	var tasks []string
+	for _, entry := range r.sidecars.Node(r.namespace, name).Ledger() {
+		tasks = append(tasks, fmt.Sprintf("%s#%d", entry.Type, entry.Run))
+	}
+	return tasks
+}
+
+func quantity(text string) resource.Quantity { return resource.MustParse(text) }
+
+// settled has the operator look at a node twice more, after everything that was on
+// its way. The edit changes nothing about the pod or the configuration.
+func (r *rig) settled(name string) {
+	r.t.Helper()
+	for _, policy := range []v1alpha1.DeletionPolicy{v1alpha1.DeletionPolicyDelete, v1alpha1.DeletionPolicyRetain} {
+		edited := r.edit(name, func(n *v1alpha1.SeiNode) {
+			n.Spec.DataVolume = &v1alpha1.DataVolumeSpec{DeletionPolicy: policy}
+		})
+		r.until(name, "the operator to look again", func(n *v1alpha1.SeiNode) bool {
+			return n.Status.ObservedGeneration == edited.Generation
+		})
+	}
+}
