@@ -80,7 +80,6 @@ func supersededBecause(in Input, current *v1alpha1.Plan) string {
 	switch {
 	case current.Type == v1alpha1.PlanReapprove:
 		// It only approves what runs, whatever the spec says by now.
-		return ""
 	case in.Node.Status.AdmittedSpecHash != in.Want.SpecHash:
 		return "The spec was edited since the last plan was made."
 	case current.TemplateHash != in.Want.TemplateHash:

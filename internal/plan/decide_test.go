@@ -63,7 +63,7 @@ func TestDecide(t *testing.T) {
 			in: fresh(tracks(claimUID)), step: Blocked, reason: v1alpha1.ReasonDataVolumeLost, says: []string{"accept-new-volume"},
 		},
 		"a gate is shut that nothing watches": {
-			in: fresh(seed), step: Blocked, reason: v1alpha1.ReasonWaiting, after: tenSeconds, says: []string{"node key"},
+			in: fresh(seed), step: Blocked, reason: v1alpha1.ReasonWaiting, after: lookAgain, says: []string{"node key"},
 		},
 		"a plan is carried on with": {
 			in: fresh(at(TaskApplyService)), step: Continue, reason: v1alpha1.ReasonProgressing, says: []string{"Bootstrap"},
@@ -72,7 +72,7 @@ func TestDecide(t *testing.T) {
 			in: fresh(hasClaim(), usedBy("job-1"), at(TaskApplyService)), step: Continue, reason: v1alpha1.ReasonProgressing,
 		},
 		"an edit of the image supersedes a plan": {
-			in: fresh(at(TaskDiscoverPeers), image("registry.example.com/seid:v7")), step: Start, superseded: true,
+			in: fresh(at(TaskDiscoverPeers), newImage), step: Start, superseded: true,
 			starts: v1alpha1.PlanBootstrap, reason: v1alpha1.ReasonBootstrapping, says: []string{"first time", "spec was edited"},
 		},
 		"an edit that changes neither the pod nor the configuration supersedes a plan": {
@@ -90,15 +90,18 @@ func TestDecide(t *testing.T) {
 			step: Start, superseded: true, starts: v1alpha1.PlanBootstrap, reason: v1alpha1.ReasonBootstrapping, says: []string{"configuration that is wanted"},
 		},
 		"an edit supersedes a plan and finds a gate shut": {
-			in: fresh(at(TaskDiscoverPeers), seed), step: Blocked, superseded: true, reason: v1alpha1.ReasonWaiting, after: tenSeconds,
+			in: fresh(at(TaskDiscoverPeers), seed), step: Blocked, superseded: true, reason: v1alpha1.ReasonWaiting, after: lookAgain,
 		},
 		"a plan that approves again does not care for an edit": {
-			in:   running(reapproving, image("registry.example.com/seid:v7"), override("app.x", "y")),
+			in:   running(reapproving, newImage, override("y")),
 			step: Continue, reason: v1alpha1.ReasonProgressing, says: []string{"Reapprove"},
 		},
 		"bringing it up failed just now": {
 			in: fresh(failed(0)), step: BackOff, reason: v1alpha1.ReasonPlanFailed, after: 15 * time.Second,
 			says: []string{"Bootstrap failed", "it broke", "sei.io/retry"},
+		},
+		"bringing it up failed a while ago, almost": {
+			in: fresh(failed(15*time.Second - 1)), step: BackOff, reason: v1alpha1.ReasonPlanFailed, after: 1,
 		},
 		"bringing it up failed a while ago": {
 			in: fresh(failed(15 * time.Second)), step: Start, starts: v1alpha1.PlanBootstrap, reason: v1alpha1.ReasonBootstrapping,
@@ -168,7 +171,7 @@ func TestWhoGetsAnApprovalBack(t *testing.T) {
 
 func TestAPlanSaysWhatItLeadsTo(t *testing.T) {
 	t.Parallel()
-	in := fresh(image("registry.example.com/seid:v7"))
+	in := fresh(newImage)
 	got := Decide(in).Plan
 	want := &v1alpha1.Plan{
 		ID: "00000000-0000-0000-0000-000000000000", Type: v1alpha1.PlanBootstrap, Reason: "Bootstrapping",
@@ -260,7 +263,7 @@ func TestRecord(t *testing.T) {
 
 func TestASupersededPlanIsRecorded(t *testing.T) {
 	t.Parallel()
-	got := Decide(fresh(at(TaskDiscoverPeers), image("registry.example.com/seid:v7"))).Superseded
+	got := Decide(fresh(at(TaskDiscoverPeers), newImage)).Superseded
 	want := &v1alpha1.PlanRecord{
 		Type: v1alpha1.PlanBootstrap, Outcome: v1alpha1.PlanOutcomeSuperseded, Reason: "Superseded",
 		Message:   "The spec was edited since the last plan was made.",
@@ -298,7 +301,7 @@ func TestBackOff(t *testing.T) {
 		"it is long over":                   {in: fresh(failures(1), func(in *Input) { in.Seen.Now = now.Add(time.Hour) })},
 		"it failed this very moment":        {in: fresh(failures(1), func(in *Input) { in.Seen.Now = now.Add(-time.Second) }), want: 15 * time.Second},
 		"it failed at a time yet to come":   {in: fresh(failures(1), func(in *Input) { in.Seen.Now = now.Add(-time.Hour) })},
-		"the spec was edited since":         {in: fresh(failures(1), image("registry.example.com/seid:v7"))},
+		"the spec was edited since":         {in: fresh(failures(1), newImage)},
 		"a person asks for it":              {in: fresh(failures(1), annotated(v1alpha1.AnnotationRetry, "please"))},
 		"a person asked for it back then":   {in: fresh(failures(1), asked("please", "please")), want: 14 * time.Second},
 		"a person asked, and asks again":    {in: fresh(failures(1), asked("please", "please!"))},

@@ -10,7 +10,8 @@ import (
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
 )
 
-const tenSeconds = 10 * time.Second
+// lookAgain is when a gate is looked at again that nothing watches.
+const lookAgain = 10 * time.Second
 
 var allKeys = usable(SigningKey, NodeKey, OperatorKeyring)
 
@@ -44,6 +45,12 @@ func TestGatesOfABootstrap(t *testing.T) {
 			in:   fresh(func(in *Input) { in.Seen.Service = &corev1.Service{ObjectMeta: foreign} }),
 			want: wantGate{reason: v1alpha1.ReasonForeignObject, stalled: true, says: []string{"Service node", "HelmRelease theirs"}},
 		},
+		"a Service that an earlier node of this name left": {
+			in: fresh(func(in *Input) {
+				in.Seen.Service = &corev1.Service{ObjectMeta: controlledBy("node", "SeiNode", "node", otherUID)}
+			}),
+			want: wantGate{reason: v1alpha1.ReasonForeignObject, says: []string{"Service node", "earlier SeiNode"}},
+		},
 		"a ConfigMap of somebody else with the name of the configuration": {
 			in:   fresh(func(in *Input) { in.Seen.NodeConfig = &corev1.ConfigMap{ObjectMeta: foreign} }),
 			want: wantGate{reason: v1alpha1.ReasonForeignObject, stalled: true, says: []string{"ConfigMap node", "HelmRelease theirs"}},
@@ -62,15 +69,15 @@ func TestGatesOfABootstrap(t *testing.T) {
 		},
 		"a key that nobody looked at": {
 			in:   fresh(validator, usable(SigningKey, OperatorKeyring)),
-			want: wantGate{reason: v1alpha1.ReasonWaiting, after: tenSeconds, says: []string{"node key", "not looked at"}},
+			want: wantGate{reason: v1alpha1.ReasonWaiting, after: lookAgain, says: []string{"node key", "not looked at"}},
 		},
 		"a key that is not there": {
 			in:   fresh(seed, missing(NodeKey)),
-			want: wantGate{reason: v1alpha1.ReasonSecretNotFound, after: tenSeconds, says: []string{"The Secret does not exist."}},
+			want: wantGate{reason: v1alpha1.ReasonSecretNotFound, after: lookAgain, says: []string{"The Secret does not exist."}},
 		},
 		"a key that is none": {
 			in:   fresh(validator, allKeys, malformed(OperatorKeyring)),
-			want: wantGate{reason: v1alpha1.ReasonKeyMalformed, stalled: true, after: tenSeconds, says: []string{"It holds no key."}},
+			want: wantGate{reason: v1alpha1.ReasonKeyMalformed, stalled: true, after: lookAgain, says: []string{"It holds no key."}},
 		},
 		"one witness only": {
 			in: fresh(stateSync("https://a.example.com:443")),

@@ -16,7 +16,6 @@ import (
 // that is older than what the sidecar applied would never be applied again.
 func WantedDocument(in Input) seid.Intent {
 	document := in.Want.Intent
-	document.Peers = nil
 	if peers := in.Node.Status.ResolvedPeers; peers != nil {
 		document.Peers = slices.Clone(peers.Addresses)
 	}

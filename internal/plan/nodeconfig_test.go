@@ -39,11 +39,11 @@ func TestWantedDocument(t *testing.T) {
 		"the first one, with peers":                                      {in: fresh(knowsPeers("id@a:26656")), serial: 1, peers: []string{"id@a:26656"}},
 		"nothing changed":                                                {in: running(), serial: 1},
 		"nothing changed, with peers":                                    {in: running(hasDocument(1, "id@a:26656"), knowsPeers("id@a:26656")), serial: 1, peers: []string{"id@a:26656"}},
-		"the spec changed":                                               {in: running(override("app.x", "y")), serial: 2},
+		"the spec changed":                                               {in: running(override("y")), serial: 2},
 		"the peers changed":                                              {in: running(knowsPeers("id@a:26656")), serial: 2, peers: []string{"id@a:26656"}},
-		"the ConfigMap has the highest serial":                           {in: running(override("app.x", "y"), applied(foreignText)), serial: 6},
-		"the status has the highest serial":                              {in: running(override("app.x", "y"), remembers(8)), serial: 9},
-		"the sidecar has the highest serial":                             {in: running(override("app.x", "y"), sidecarHas(11)), serial: 12},
+		"the ConfigMap has the highest serial":                           {in: running(override("y"), applied(foreignText)), serial: 6},
+		"the status has the highest serial":                              {in: running(override("y"), remembers(8)), serial: 9},
+		"the sidecar has the highest serial":                             {in: running(override("y"), sidecarHas(11)), serial: 12},
 		"the ConfigMap is gone":                                          {in: running(noDocument, remembers(3)), serial: 4},
 		"the ConfigMap is unreadable":                                    {in: running(garbage, remembers(3)), serial: 4},
 		"it is equal to a newer one than we remember":                    {in: running(hasDocument(9)), serial: 9},
@@ -73,7 +73,7 @@ func TestThePeersOfADocumentAreACopy(t *testing.T) {
 
 func TestAssertedDocument(t *testing.T) {
 	t.Parallel()
-	edited := override("app.x", "ours")
+	edited := override("ours")
 	original := running().Want.Intent
 	originalWith := func(serial int64) func(*Input) seid.Intent {
 		return func(*Input) seid.Intent {

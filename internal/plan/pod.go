@@ -24,11 +24,8 @@ func PodTrouble(pod *corev1.Pod, now time.Time) (v1alpha1.ConditionReason, strin
 			"The Kubernetes node %s of the pod %s does not answer. Nothing is started elsewhere until the pod is known to be gone: bring the node back, or make sure that it is off and delete its Node object.",
 			pod.Spec.NodeName, pod.Name)
 	}
-	for i := range pod.Status.Conditions {
-		c := &pod.Status.Conditions[i]
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
-			return v1alpha1.ReasonUnschedulable, fmt.Sprintf("No Kubernetes node takes the pod %s: %s", pod.Name, c.Message)
-		}
+	if c := unschedulable(pod); c != nil && UnschedulableIn(pod, now) == 0 {
+		return v1alpha1.ReasonUnschedulable, fmt.Sprintf("No Kubernetes node takes the pod %s: %s", pod.Name, c.Message)
 	}
 	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
 		for i := range statuses {
@@ -38,6 +35,34 @@ func PodTrouble(pod *corev1.Pod, now time.Time) (v1alpha1.ConditionReason, strin
 		}
 	}
 	return "", ""
+}
+
+// schedulingGrace is how long a pod may find no Kubernetes node before that is worth
+// a word: while its volume is being made, none takes it either.
+const schedulingGrace = 10 * time.Second
+
+// UnschedulableIn is how long it takes until a pod that finds no Kubernetes node is
+// in trouble; 0 when it is, or when it does not look for one.
+func UnschedulableIn(pod *corev1.Pod, now time.Time) time.Duration {
+	c := unschedulable(pod)
+	if c == nil {
+		return 0
+	}
+	return max(0, c.LastTransitionTime.Add(schedulingGrace).Sub(now))
+}
+
+// unschedulable is the condition that says that no Kubernetes node takes a pod.
+func unschedulable(pod *corev1.Pod) *corev1.PodCondition {
+	if pod == nil {
+		return nil
+	}
+	for i := range pod.Status.Conditions {
+		c := &pod.Status.Conditions[i]
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
+			return c
+		}
+	}
+	return nil
 }
 
 // containerTrouble is what keeps one container from running.

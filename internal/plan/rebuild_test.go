@@ -37,6 +37,13 @@ func TestRebuild(t *testing.T) {
 		"a node without its configuration":       {in: running(emptied, noDocument), rest: func(*v1alpha1.SeiNodeStatus) {}},
 		"a node with an unreadable document":     {in: running(emptied, garbage), rest: func(*v1alpha1.SeiNodeStatus) {}},
 		"a paused node keeps what it remembered": {in: running(paused, phase(v1alpha1.PhaseFailed))},
+		"a node with one peer": {
+			in: running(emptied, hasDocument(7, "id@a:26656")),
+			rest: func(s *v1alpha1.SeiNodeStatus) {
+				s.ConfigSerial = 7
+				s.ResolvedPeers = &v1alpha1.ResolvedPeers{Count: 1, Addresses: []string{"id@a:26656"}}
+			},
+		},
 		"a node with peers": {
 			in: running(emptied, hasDocument(7, "id@a:26656", "id@b:26656")),
 			rest: func(s *v1alpha1.SeiNodeStatus) {

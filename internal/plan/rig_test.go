@@ -107,12 +107,12 @@ func spec(change func(*v1alpha1.SeiNodeSpec)) edit {
 	}
 }
 
-func image(name string) edit {
-	return spec(func(s *v1alpha1.SeiNodeSpec) { s.Image = name })
-}
+// newImage is an edit that changes the pod.
+var newImage = spec(func(s *v1alpha1.SeiNodeSpec) { s.Image = "registry.example.com/seid:v7" })
 
-func override(key, value string) edit {
-	return spec(func(s *v1alpha1.SeiNodeSpec) { s.Overrides = map[string]string{key: value} })
+// override is an edit that changes the configuration.
+func override(value string) edit {
+	return spec(func(s *v1alpha1.SeiNodeSpec) { s.Overrides = map[string]string{"app.x": value} })
 }
 
 func paused(in *Input) { in.Node.Spec.Paused = true }
@@ -144,11 +144,10 @@ func stateSync(witnesses ...string) edit {
 	}
 }
 
-func imports(claim string) edit {
-	return spec(func(s *v1alpha1.SeiNodeSpec) {
-		s.DataVolume = &v1alpha1.DataVolumeSpec{Import: &v1alpha1.VolumeImport{PVCName: claim}}
-	})
-}
+// imports makes the node use the claim chain-data.
+var imports = spec(func(s *v1alpha1.SeiNodeSpec) {
+	s.DataVolume = &v1alpha1.DataVolumeSpec{Import: &v1alpha1.VolumeImport{PVCName: "chain-data"}}
+})
 
 func keySource(secret string) *v1alpha1.KeySource {
 	return &v1alpha1.KeySource{Secret: &v1alpha1.KeySecret{SecretName: secret}}

@@ -169,7 +169,7 @@ func Replicas(in Input) (int32, *Gate) {
 		return 0, &Gate{Reason: v1alpha1.ReasonTerminating, Message: "The node is being deleted."}
 	case in.Node.Spec.Paused:
 		return 0, &Gate{Reason: v1alpha1.ReasonPaused, Message: "The node is paused."}
-	case replicasOf(in.Seen.StatefulSet) > 0:
+	case keepsPod(in.Seen.StatefulSet):
 		return 1, nil
 	}
 	// From here on a pod would come to be where there is none.
@@ -186,14 +186,10 @@ func Replicas(in Input) (int32, *Gate) {
 	return 1, nil
 }
 
-func replicasOf(set *appsv1.StatefulSet) int32 {
-	switch {
-	case set == nil:
-		return 0
-	case set.Spec.Replicas == nil:
-		return 1
-	}
-	return *set.Spec.Replicas
+// keepsPod tells whether a StatefulSet has replicas. One that does not say how many
+// has one.
+func keepsPod(set *appsv1.StatefulSet) bool {
+	return set != nil && (set.Spec.Replicas == nil || *set.Spec.Replicas > 0)
 }
 
 // NothingToRoll tells whether the current render may be applied without a plan,
@@ -205,7 +201,7 @@ func NothingToRoll(in Input) bool {
 		return true
 	}
 	gone := in.Seen.Pod == nil || in.Seen.Pod.DeletionTimestamp != nil
-	return gone && replicasOf(in.Seen.StatefulSet) == 0
+	return gone && !keepsPod(in.Seen.StatefulSet)
 }
 
 // leavesPause tells whether the spec says that the node runs and its status still

@@ -138,11 +138,11 @@ func TestTheLifeOfAStatefulSet(t *testing.T) {
 		},
 		"a key is not there": {
 			in: lost(validator, hasClaim(), allKeys, missing(SigningKey)), want: HoldCreation,
-			gate: wantGate{reason: v1alpha1.ReasonSecretNotFound, after: tenSeconds, says: []string{"The Secret does not exist."}},
+			gate: wantGate{reason: v1alpha1.ReasonSecretNotFound, after: lookAgain, says: []string{"The Secret does not exist."}},
 		},
 		"a key is not there, and another pod uses the volume": {
 			in: lost(validator, hasClaim(), usedBy("job-1"), allKeys, missing(SigningKey)), want: HoldCreation,
-			gate: wantGate{reason: v1alpha1.ReasonSecretNotFound, after: tenSeconds},
+			gate: wantGate{reason: v1alpha1.ReasonSecretNotFound, after: lookAgain},
 		},
 		"all keys are there": {in: lost(validator, hasClaim(), allKeys), want: Create},
 	} {
@@ -248,7 +248,7 @@ func TestReplicas(t *testing.T) {
 		},
 		"it was stopped, and a key is gone": {
 			in:   running(validator, hasClaim(), stopped, allKeys, missing(SigningKey)),
-			gate: wantGate{reason: v1alpha1.ReasonSecretNotFound, after: tenSeconds},
+			gate: wantGate{reason: v1alpha1.ReasonSecretNotFound, after: lookAgain},
 		},
 		"it was stopped, and the keys are there": {in: running(validator, hasClaim(), stopped, allKeys), want: 1},
 	} {
@@ -289,9 +289,12 @@ func TestNothingToRoll(t *testing.T) {
 		"its pod is ending and comes back":                  {in: running(hasPod(endingPod))},
 		"it leaves a pause":                                 {in: running(wasPaused(v1alpha1.ReasonPaused)), want: true},
 		"it leaves a pause that was never complete":         {in: running(wasPaused(v1alpha1.ReasonStopping)), want: true},
-		"it left the pause":                                 {in: running(wasPaused(v1alpha1.ReasonNotPaused))},
-		"it stays paused, and its pod does not end":         {in: running(paused, wasPaused(v1alpha1.ReasonStopping))},
-		"nobody ever said whether it was paused":            {in: running(func(in *Input) { in.Node.Status.Conditions = nil })},
+		"it leaves a pause, and nothing else is known of it": {
+			in: running(func(in *Input) { in.Node.Status.Conditions[0].Reason = string(v1alpha1.ReasonPaused) }), want: true,
+		},
+		"it left the pause":                         {in: running(wasPaused(v1alpha1.ReasonNotPaused))},
+		"it stays paused, and its pod does not end": {in: running(paused, wasPaused(v1alpha1.ReasonStopping))},
+		"nobody ever said whether it was paused":    {in: running(func(in *Input) { in.Node.Status.Conditions = nil })},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

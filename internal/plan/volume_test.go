@@ -47,7 +47,7 @@ func TestVolume(t *testing.T) {
 			says: []string{"data-node", "claim-uid", "sei.io/accept-new-volume=claim-uid"},
 		},
 		"an imported claim that was tracked is gone": {
-			in: fresh(imports("chain-data"), tracks(claimUID)), reason: v1alpha1.ReasonDataVolumeLost, holds: true, stalled: true,
+			in: fresh(imports, tracks(claimUID)), reason: v1alpha1.ReasonDataVolumeLost, holds: true, stalled: true,
 		},
 		"the tracked claim is gone, and a person accepts that": {
 			in: fresh(tracks(claimUID), acceptsLossOf("claim-uid")), reason: v1alpha1.ReasonNotBound,
@@ -56,11 +56,11 @@ func TestVolume(t *testing.T) {
 			in: fresh(tracks(claimUID), acceptsLossOf("other-uid")), reason: v1alpha1.ReasonDataVolumeLost, holds: true, stalled: true,
 		},
 		"the claim to import is not there": {
-			in: fresh(imports("chain-data")), reason: v1alpha1.ReasonImportNotFound, holds: true,
+			in: fresh(imports), reason: v1alpha1.ReasonImportNotFound, holds: true,
 			says: []string{"chain-data", "namespace sei"},
 		},
 		"the claim to import has labels of its own": {
-			in: fresh(imports("chain-data"), hasClaim(labelled(v1alpha1.LabelNode, "x"))), ready: true, reason: v1alpha1.ReasonBound,
+			in: fresh(imports, hasClaim(labelled(v1alpha1.LabelNode, "x"))), ready: true, reason: v1alpha1.ReasonBound,
 		},
 		"another claim took the place of the tracked one": {
 			in: fresh(hasClaim(claimed(otherUID), terminatingClaim), tracks(claimUID)), reason: v1alpha1.ReasonDataVolumeLost, holds: true, stalled: true,

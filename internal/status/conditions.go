@@ -2,6 +2,7 @@ package status
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,9 +39,7 @@ func conditions(in Input) []metav1.Condition {
 		{v1alpha1.ConditionNodeKeyReady, plan.NodeKey},
 		{v1alpha1.ConditionOperatorKeyringReady, plan.OperatorKeyring},
 	} {
-		if c := keyReady(in, key.condition, key.kind); c != nil {
-			all = append(all, *c)
-		}
+		all = append(all, keyReady(in, key.condition, key.kind))
 	}
 	return append(all, stateSync(in), upgradeHalted(in))
 }
@@ -84,10 +83,11 @@ func sidecarReady(in Input) metav1.Condition {
 		// A restart of the operator is no news about the node.
 		return *before
 	}
+	due, _ := sidecarDue(in)
 	switch {
 	case in.Seen.Pod == nil && (in.Node.Status.Plan == nil || in.Node.Spec.Paused):
 		return condition(kind, metav1.ConditionFalse, v1alpha1.ReasonNoPod, "There is no pod.")
-	case !sidecar.Connected && sidecarDue(in) > 0:
+	case !sidecar.Connected && due > 0:
 		return condition(kind, metav1.ConditionFalse, v1alpha1.ReasonPodStarting, "The pod is not up yet.")
 	case !sidecar.Connected:
 		message := "The sidecar does not answer."
@@ -147,34 +147,24 @@ func dataVolume(in Input) metav1.Condition {
 	return condition(v1alpha1.ConditionDataVolumeReady, verdict.Status, verdict.Reason, verdict.Message)
 }
 
-// keyReady is nil when nobody looked at the key in this reconcile; the condition
-// then stays as it was.
-func keyReady(in Input, kind v1alpha1.ConditionType, key plan.KeyKind) *metav1.Condition {
-	for _, configured := range plan.KeysOf(&in.Node.Spec) {
-		if configured != key {
-			continue
-		}
-		found, looked := in.Seen.Keys[key]
-		switch {
-		case !looked && hasCondition(in, kind):
-			return nil
-		case !looked:
-			return new(condition(kind, metav1.ConditionUnknown, v1alpha1.ReasonWaiting, fmt.Sprintf("The %s was not looked at yet.", key)))
-		case found.Problem != "":
-			return new(condition(kind, metav1.ConditionFalse, found.Problem, found.Message))
-		}
-		return new(condition(kind, metav1.ConditionTrue, v1alpha1.ReasonKeyValid, fmt.Sprintf("The %s is there and well-formed.", key)))
+// keyReady stays as it was while nobody looks at the key: it is looked at only when a
+// pod may come to be that mounts it. A keyring may be added later, and what was said
+// without one is then no longer true.
+func keyReady(in Input, kind v1alpha1.ConditionType, key plan.KeyKind) metav1.Condition {
+	if !slices.Contains(plan.KeysOf(&in.Node.Spec), key) {
+		return condition(kind, metav1.ConditionFalse, v1alpha1.ReasonNotConfigured, fmt.Sprintf("The spec names no %s.", key))
 	}
-	return new(condition(kind, metav1.ConditionFalse, v1alpha1.ReasonNotConfigured, fmt.Sprintf("The spec names no %s.", key)))
-}
-
-func hasCondition(in Input, kind v1alpha1.ConditionType) bool {
-	for i := range in.Node.Status.Conditions {
-		if in.Node.Status.Conditions[i].Type == string(kind) {
-			return true
-		}
+	found, looked := in.Seen.Keys[key]
+	before := lastKnown(in, kind)
+	switch {
+	case !looked && before != nil && before.Reason != string(v1alpha1.ReasonNotConfigured):
+		return *before
+	case !looked:
+		return condition(kind, metav1.ConditionUnknown, v1alpha1.ReasonWaiting, fmt.Sprintf("The %s was not looked at yet.", key))
+	case found.Problem != "":
+		return condition(kind, metav1.ConditionFalse, found.Problem, found.Message)
 	}
-	return false
+	return condition(kind, metav1.ConditionTrue, v1alpha1.ReasonKeyValid, fmt.Sprintf("The %s is there and well-formed.", key))
 }
 
 func stateSync(in Input) metav1.Condition {

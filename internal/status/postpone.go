@@ -11,7 +11,7 @@ import (
 )
 
 // batch is how long what is merely worth knowing waits for company.
-const batch = 2 * time.Second
+const batch = 10 * time.Second
 
 // Postpone is how long a change of the status may wait to be written; 0: not at all.
 // While a task of a plan has only just begun to wait for its pod, a volume gets
@@ -25,7 +25,11 @@ func Postpone(before, after *v1alpha1.SeiNodeStatus, now time.Time) time.Duratio
 	if begun == nil {
 		return 0
 	}
-	return max(0, begun.Add(batch).Sub(now))
+	// One that begins later than now was written by another clock, and holds up nothing.
+	if waited := now.Sub(begun.Time); waited >= 0 && waited < batch {
+		return batch - waited
+	}
+	return 0
 }
 
 // essence is a status without what may wait.

@@ -38,13 +38,13 @@ func Set(in Input) time.Duration {
 	if in.RenderProblem == "" && status.Phase == v1alpha1.PhaseRunning {
 		status.Endpoint = in.Want.Endpoint.DeepCopy()
 	}
-	for _, condition := range conditions(in) {
-		condition.ObservedGeneration = in.Node.Generation
-		condition.Message = shortened(condition.Message)
-		condition.LastTransitionTime = metav1.NewTime(in.Seen.Now)
+	for _, condition := range bounded(in, conditions(in)) {
 		meta.SetStatusCondition(&status.Conditions, condition)
 	}
-	if due := sidecarDue(in); in.Seen.Pod != nil && !in.Seen.Sidecar.Connected && due < sidecarGrace {
+	if wait := plan.UnschedulableIn(in.Seen.Pod, in.Seen.Now); wait > 0 {
+		return wait
+	}
+	if due, running := sidecarDue(in); running && !in.Seen.Sidecar.Connected {
 		return due
 	}
 	return 0
@@ -52,22 +52,23 @@ func Set(in Input) time.Duration {
 
 // sidecarGrace is how long a sidecar that has started may take to answer before
 // that is worth a word. It saves a write for every pod that simply comes up.
-const sidecarGrace = 5 * time.Second
+const sidecarGrace = 10 * time.Second
 
-// sidecarDue is how long it may still take until the sidecar answers. One that has
-// not started may take as long as it likes: the pod says why.
-func sidecarDue(in Input) time.Duration {
+// sidecarDue is how long it may still take until the sidecar answers, and whether
+// that time is running out. One that has not started may take as long as it likes:
+// the pod says why. The clock of its machine may be ahead of ours.
+func sidecarDue(in Input) (due time.Duration, running bool) {
 	pod := in.Seen.Pod
 	if pod == nil {
-		return sidecarGrace
+		return sidecarGrace, false
 	}
 	for i := range pod.Status.InitContainerStatuses {
 		c := &pod.Status.InitContainerStatuses[i]
 		if c.Name == render.ContainerSidecar && c.State.Running != nil {
-			return max(0, c.State.Running.StartedAt.Add(sidecarGrace).Sub(in.Seen.Now))
+			return min(sidecarGrace, max(0, c.State.Running.StartedAt.Add(sidecarGrace).Sub(in.Seen.Now))), true
 		}
 	}
-	return sidecarGrace
+	return sidecarGrace, false
 }
 
 // setPhase sees to it that there is always a phase, and when it changed.
@@ -127,20 +128,4 @@ func specImage(containers []corev1.Container, name string) string {
 		}
 	}
 	return ""
-}
-
-// maxMessage bounds the message of a condition, so that plan and conditions together
-// stay small.
-const maxMessage = 320
-
-func shortened(text string) string {
-	if len(text) <= maxMessage {
-		return text
-	}
-	const more = "..."
-	cut := maxMessage - len(more)
-	for cut > 0 && text[cut]&0xC0 == 0x80 { // not inside a character
-		cut--
-	}
-	return text[:cut] + more
 }

@@ -2,12 +2,14 @@ package task
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
+	"github.com/sei-operator/sei-operator/internal/derived"
 	"github.com/sei-operator/sei-operator/internal/plan"
 	"github.com/sei-operator/sei-operator/internal/scope"
 )
@@ -61,6 +63,9 @@ func runTask(ctx context.Context, s *scope.Scope, index int) (over bool, err err
 	}
 	task.Status, task.RetryTime = v1alpha1.PlanTaskRunning, nil
 	outcome, err := def.run(ctx, s, index)
+	if errors.Is(err, derived.ErrLookAgain) {
+		return false, err // nothing happened, so there is nothing to tell
+	}
 	if err != nil {
 		outcome = Wait(0, "%s", err)
 	}

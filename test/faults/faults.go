@@ -16,6 +16,7 @@ package faults
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -38,98 +39,99 @@ type Workload struct {
 	DeletesVolume bool
 }
 
-// Wrap puts something around the reconciler of each life of the operator. It is how
-// this package proves that it notices an operator that does not behave.
-type Wrap func(reconcile.Reconciler, scope.Tools) reconcile.Reconciler
-
-// Report is what was found out about a workload.
-type Report struct {
-	// Writes are those of the undisturbed run.
-	Writes []Write
-	// Runs is how many times the operator died, and Missed where it should have died
-	// and never came by.
-	Runs   int
-	Missed []Point
-	// Violations are what a person would call a bug, with the run that it was seen in.
-	Violations []string
-}
-
 // Run fails the test if the operator does not survive a workload.
 func Run(t *testing.T, w Workload) {
 	t.Helper()
 	t.Parallel()
-	report := Explore(t, w, nil)
-	api, sidecar := 0, 0
-	for _, write := range report.Writes {
-		if write.ToSidecar {
+	found := explore(t, w, nil, math.MaxInt)
+	sidecar := 0
+	for _, write := range found.writes {
+		if write.toSidecar {
 			sidecar++
-		} else {
-			api++
 		}
 	}
-	t.Logf("%s: %d writes (%d to the API server, %d to sidecars), died %d times, %d points missed, %d violations",
-		w.Name, len(report.Writes), api, sidecar, report.Runs, len(report.Missed), len(report.Violations))
-	for _, violation := range report.Violations {
-		t.Error(violation)
+	t.Logf("%s: %d writes, %d of them to sidecars; the operator died %d times, %d points were missed, %d violations",
+		w.Name, len(found.writes), sidecar, found.deaths, len(found.missed), len(found.violations))
+	for _, violation := range found.violations {
+		t.Errorf("%s: %s", w.Name, violation)
 	}
-	for _, point := range report.Missed {
+	for _, point := range found.missed {
 		// How often the status is written depends a little on what comes together. All
 		// other writes have to come every time.
-		if point.Kind != statusWrite {
-			t.Errorf("%s: the operator never came to the point where it %s", w.Name, point)
+		if point.kind != statusWrite {
+			t.Errorf("%s: in no run the operator came to where it %s", w.Name, point)
 		} else {
-			t.Logf("%s: in no run the operator came to the point where it %s", w.Name, point)
+			t.Logf("%s: in no run the operator came to where it %s", w.Name, point)
 		}
 	}
+}
+
+// wrap puts something around the reconciler of each life of the operator. It is how
+// the tests of this package show that an operator is noticed that does not behave.
+type wrap func(reconcile.Reconciler, scope.Tools) reconcile.Reconciler
+
+// report is what was found out about a workload.
+type report struct {
+	// writes are those of the undisturbed run.
+	writes []write
+	// deaths is how many times the operator died; missed is where it should have died
+	// and never came by.
+	deaths int
+	missed []point
+	// violations are what a person would call a bug, and where the operator died.
+	violations []string
 }
 
 // attempts is how often a run is begun anew that did not come to its point.
 const attempts = 3
 
-// Explore runs a workload undisturbed and with a death before and after each write.
-func Explore(t *testing.T, w Workload, wrap Wrap) Report {
+// explore runs a workload undisturbed, and with a death before and after each write,
+// until so many violations are found.
+func explore(t *testing.T, w Workload, around wrap, enough int) report {
 	t.Helper()
-	world := newWorld(t)
-	baseline := execute(t, world, w, wrap, nil)
-	report := Report{Writes: baseline.writes, Violations: baseline.violations}
-	if len(baseline.violations) > 0 {
-		return report // nothing can be compared with it
+	shared := newWorld(t)
+	undisturbed := execute(t, shared, w, around, nil)
+	found := report{writes: undisturbed.writes}
+	for _, violation := range undisturbed.violations {
+		found.violations = append(found.violations, "the undisturbed run: "+violation+"\nits writes:\n"+listed(undisturbed.writes))
 	}
-	for _, point := range pointsOf(baseline.writes) {
+	for _, where := range pointsOf(undisturbed.writes) {
+		if len(found.violations) >= enough || len(undisturbed.violations) > 0 {
+			break // there is nothing to compare with, or nothing more to learn
+		}
 		reached := false
 		for try := 0; try < attempts && !reached; try++ {
-			t.Run(point.String(), func(t *testing.T) {
-				got := execute(t, world, w, wrap, &point)
-				if reached = got.died; !reached {
-					return
+			t.Run(where.String(), func(t *testing.T) {
+				got := execute(t, shared, w, around, &where)
+				if reached = got.died; reached {
+					found.deaths++
+					found.violations = append(found.violations, judge(where, undisturbed, got)...)
 				}
-				report.Runs++
-				report.Violations = append(report.Violations, judge(w, point, baseline, got)...)
 			})
 		}
 		if !reached {
-			report.Missed = append(report.Missed, point)
+			found.missed = append(found.missed, where)
 		}
 	}
-	return report
+	return found
 }
 
 // judge compares a disturbed run with the undisturbed one.
-func judge(w Workload, point Point, baseline, got result) []string {
+func judge(where point, undisturbed, got result) []string {
 	violations := got.violations
-	if diff := cmp.Diff(baseline.end, got.end); diff != "" && len(got.violations) == 0 {
+	if diff := cmp.Diff(undisturbed.end, got.end); diff != "" && got.complete {
 		violations = append(violations, "it ended otherwise than the undisturbed run (-undisturbed +disturbed):\n"+diff)
 	}
 	for i, violation := range violations {
-		violations[i] = fmt.Sprintf("%s: the operator %s: %s\nits writes:\n%s", w.Name, point, violation, listed(got.writes))
+		violations[i] = fmt.Sprintf("the operator %s: %s\nits writes:\n%s", where, violation, listed(got.writes))
 	}
 	return violations
 }
 
-func listed(writes []Write) string {
+func listed(writes []write) string {
 	var text strings.Builder
-	for i, write := range writes {
-		fmt.Fprintf(&text, "  %2d. %s\n", i+1, write)
+	for i, w := range writes {
+		fmt.Fprintf(&text, "  %2d. %s\n", i+1, w)
 	}
 	return text.String()
 }

@@ -67,7 +67,7 @@ func (r *run) saw(before, after client.Object) {
 		}
 	case *v1alpha1.SeiNode:
 		if before == nil || worthALook(before, object) {
-			r.enqueue(client.ObjectKeyFromObject(object))
+			r.enqueue(keyOf(object))
 		}
 		r.happened()
 		return
@@ -86,7 +86,7 @@ func (r *run) lost(object client.Object) {
 	case *corev1.PersistentVolumeClaim:
 		r.lostClaim(object)
 	case *v1alpha1.SeiNode:
-		r.enqueue(client.ObjectKeyFromObject(object))
+		r.enqueue(keyOf(object))
 	}
 	r.wakeAll()
 }
@@ -150,3 +150,5 @@ func (r *run) lostClaim(claim *corev1.PersistentVolumeClaim) {
 		r.violated("the claim %s was deleted", claim.Name)
 	}
 }
+
+func keyOf(object client.Object) types.NamespacedName { return client.ObjectKeyFromObject(object) }

@@ -53,7 +53,7 @@ func newLife(r *run) *life {
 }
 
 // work reconciles a node, and tells whether the operator died of it.
-func (l *life) work(node types.NamespacedName) (result reconcile.Result, err error, died bool) {
+func (l *life) work(node types.NamespacedName) (result reconcile.Result, died bool, err error) {
 	defer func() {
 		switch reason := recover().(type) {
 		case nil:
@@ -64,7 +64,7 @@ func (l *life) work(node types.NamespacedName) (result reconcile.Result, err err
 		}
 	}()
 	result, err = l.reconcile(node)
-	return result, err, false
+	return result, false, err
 }
 
 // bury waits until nothing of this life runs any more.

@@ -88,9 +88,8 @@ func (p *Person) Delete(name string, object client.Object, options ...client.Del
 // it is done as the operator.
 func (p *Person) EmptyStatus() {
 	p.run.t.Helper()
-	node := p.SeiNode()
-	node.Status = v1alpha1.SeiNodeStatus{}
-	if err := p.run.world.cluster.Operator(p.run.t).Status().Update(p.run.t.Context(), node); err != nil {
+	empty := client.RawPatch(types.MergePatchType, []byte(`{"status":null}`))
+	if err := p.run.world.cluster.Operator(p.run.t).Status().Patch(p.run.t.Context(), p.SeiNode(), empty); err != nil {
 		p.run.t.Fatalf("emptying the status of %s: %v", Node, err)
 	}
 }

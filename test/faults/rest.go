@@ -221,7 +221,7 @@ func (r *run) sidecarMoves(o *objects) string {
 
 // untold says what the operator does not know of a sidecar yet.
 func (r *run) untold(node *v1alpha1.SeiNode, pod *corev1.Pod) string {
-	view := r.life.agents.View(client.ObjectKeyFromObject(node))
+	view := r.life.agents.View(keyOf(node))
 	if !view.Connected || view.PodUID != pod.UID {
 		return fmt.Sprintf("the operator is not connected to the sidecar of %s: %s", node.Name, view.Problem)
 	}

@@ -7,19 +7,25 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/sei-operator/sei-operator/api/v1alpha1"
 	"github.com/sei-operator/sei-operator/test/nodes"
 )
 
 // result is what is left of a run.
 type result struct {
-	writes     []Write
+	writes     []write
 	violations []string
 	died       bool
-	end        string
+	// complete: it came to its end, and end is how that looked.
+	complete bool
+	end      string
 }
 
 // run is one run of a workload, in a namespace of its own.
@@ -27,8 +33,8 @@ type run struct {
 	t         testing.TB
 	world     *world
 	workload  Workload
-	wrap      Wrap
-	point     *Point // where the operator dies; nil: nowhere
+	wrap      wrap
+	point     *point // where the operator dies; nil: nowhere
 	namespace string
 	person    client.WithWatch
 	sidecars  *nodes.Fleet
@@ -47,16 +53,16 @@ type run struct {
 	history    history
 	armed      bool
 	died       bool
-	writes     []*Write
+	writes     []*write
 	count      map[string]int
 	violations []string
 }
 
 // execute runs a workload once.
-func execute(t *testing.T, w *world, workload Workload, wrap Wrap, point *Point) result {
+func execute(t *testing.T, w *world, workload Workload, around wrap, where *point) result {
 	t.Helper()
 	r := &run{
-		t: t, world: w, workload: workload, wrap: wrap, point: point,
+		t: t, world: w, workload: workload, wrap: around, point: where,
 		namespace: w.cluster.Namespace(t), person: w.cluster.Person(t),
 		// It starts at the real time, which pods and their containers live by.
 		clock: clocktesting.NewFakePassiveClock(time.Now()),
@@ -65,18 +71,34 @@ func execute(t *testing.T, w *world, workload Workload, wrap Wrap, point *Point)
 	}
 	r.sidecars = nodes.Start(t, w.cluster, nodes.Options{Namespace: r.namespace})
 	defer w.enter(r)()
+	defer r.clear()
 	defer r.stop()
-	end, ok := r.through()
+	var got result
+	got.end, got.complete = r.through()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	got := result{violations: r.violations, died: r.died}
-	for _, write := range r.writes {
-		got.writes = append(got.writes, *write)
-	}
-	if ok {
-		got.end = end
+	got.violations, got.died = r.violations, r.died
+	for _, w := range r.writes {
+		got.writes = append(got.writes, *w)
 	}
 	return got
+}
+
+// clear frees what the run took of the cluster: its machines have room for some
+// hundred pods. Nobody waits for that.
+func (r *run) clear() {
+	for _, node := range r.read(r.person).nodes.Items {
+		before := node.DeepCopy()
+		node.Finalizers = nil
+		if err := r.person.Patch(r.t.Context(), &node, client.MergeFrom(before)); err != nil {
+			r.t.Errorf("letting %s go: %v", node.Name, err)
+		}
+	}
+	for _, kind := range []client.Object{&v1alpha1.SeiNode{}, &appsv1.StatefulSet{}, &corev1.PersistentVolumeClaim{}} {
+		if err := r.person.DeleteAllOf(r.t.Context(), kind, client.InNamespace(r.namespace), client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+			r.t.Errorf("clearing the namespace %s: %v", r.namespace, err)
+		}
+	}
 }
 
 // giveUp is the panic with which a run ends that cannot go on. Why it cannot is a
@@ -147,7 +169,7 @@ func (r *run) reconcile(node types.NamespacedName) {
 	}
 	r.pass(time.Millisecond)
 	delete(r.due, node)
-	result, err, died := r.life.work(node)
+	result, died, err := r.life.work(node)
 	switch {
 	case died:
 		r.stop()
@@ -223,8 +245,8 @@ func (r *run) look() {
 	r.mu.Lock()
 	unasked := slices.Clone(r.writes[before:])
 	r.mu.Unlock()
-	for _, write := range unasked {
-		r.violated("nothing woke the operator, and yet there was something to do: %s", write.Kind)
+	for _, w := range unasked {
+		r.violated("nothing woke the operator, and yet there was something to do: %s", w.kind)
 	}
 	r.settle()
 }
@@ -258,23 +280,16 @@ func (r *run) happened() {
 	}
 }
 
-// begins writes down that a write begins.
-func (r *run) begins(write Write) *Write {
+// begins writes down that a write begins, and tells whether the operator dies of it.
+func (r *run) begins(w *write) *point {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	entry := &write
-	if r.armed {
-		r.count[write.Kind]++
-		r.writes = append(r.writes, entry)
+	if !r.armed {
+		return nil
 	}
-	return entry
-}
-
-// isHere tells whether this is the write around which the operator dies.
-func (r *run) isHere(write Write) *Point {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.point == nil || r.died || !r.armed || r.point.Kind != write.Kind || r.point.Nth != r.count[write.Kind] {
+	r.count[w.kind]++
+	r.writes = append(r.writes, w)
+	if r.point == nil || r.died || r.point.kind != w.kind || r.point.nth != r.count[w.kind] {
 		return nil
 	}
 	r.died = true

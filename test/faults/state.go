@@ -44,9 +44,9 @@ func (r *run) state() string {
 		}
 	}
 	destroyed := []string{}
-	for _, write := range r.writes {
-		if write.Destroys && (write.How == wasDone || write.How == wasAfter) {
-			destroyed = append(destroyed, write.Kind)
+	for _, w := range r.writes {
+		if w.destroys && (w.how == wasDone || w.how == wasAfter) {
+			destroyed = append(destroyed, w.kind)
 		}
 	}
 	r.mu.Unlock()

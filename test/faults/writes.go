@@ -11,18 +11,18 @@ import (
 	"github.com/sei-operator/sei-operator/internal/plan"
 )
 
-// Write is something that the operator did, or was about to do.
-type Write struct {
-	// Kind says what is written, for example "apply StatefulSet alpha".
-	Kind      string
-	ToSidecar bool
-	// Destroys: it deletes something.
-	Destroys bool
-	// How it went.
-	How string
+// write is something that the operator did, or was about to do.
+type write struct {
+	// kind says what is written, for example "apply StatefulSet alpha".
+	kind      string
+	toSidecar bool
+	// destroys: it deletes something.
+	destroys bool
+	// how it went.
+	how string
 }
 
-func (w Write) String() string { return w.Kind + ": " + w.How }
+func (w write) String() string { return w.kind + ": " + w.how }
 
 // How a write went, if it did not fail.
 const (
@@ -36,37 +36,37 @@ var statusWrite = kindOf(kube.Write{Verb: "patch", Kind: "SeiNode", Subresource:
 
 // kindOf leaves out the namespace, which every run has its own of; and the name of a
 // SeiNode from its status, because all of them are written alike.
-func kindOf(write kube.Write) string {
-	if write.Subresource != "" {
-		return fmt.Sprintf("%s %s %s", write.Verb, write.Kind, write.Subresource)
+func kindOf(w kube.Write) string {
+	if w.Subresource != "" {
+		return fmt.Sprintf("%s %s %s", w.Verb, w.Kind, w.Subresource)
 	}
-	return fmt.Sprintf("%s %s %s", write.Verb, write.Kind, write.Key.Name)
+	return fmt.Sprintf("%s %s %s", w.Verb, w.Kind, w.Key.Name)
 }
 
-// Point is where the operator dies: around the nth write of a kind. The number of a
+// point is where the operator dies: around the nth write of a kind. The number of a
 // write alone would mean another one as soon as the status is written once more.
-type Point struct {
-	Kind  string
-	Nth   int
-	After bool
+type point struct {
+	kind  string
+	nth   int
+	after bool
 }
 
-func (p Point) String() string {
+func (p point) String() string {
 	when := "before"
-	if p.After {
+	if p.after {
 		when = "after"
 	}
-	return fmt.Sprintf("dies %s %s #%d", when, p.Kind, p.Nth)
+	return fmt.Sprintf("dies %s %s #%d", when, p.kind, p.nth)
 }
 
 // pointsOf are two points for every write.
-func pointsOf(writes []Write) []Point {
-	var points []Point
+func pointsOf(writes []write) []point {
+	var points []point
 	count := map[string]int{}
-	for _, write := range writes {
-		count[write.Kind]++
+	for _, w := range writes {
+		count[w.kind]++
 		for _, after := range []bool{false, true} {
-			points = append(points, Point{Kind: write.Kind, Nth: count[write.Kind], After: after})
+			points = append(points, point{kind: w.kind, nth: count[w.kind], after: after})
 		}
 	}
 	return points
@@ -79,19 +79,19 @@ type death struct{}
 var errDead = errors.New("this operator is dead")
 
 // aroundWrite is around every write to the API server.
-func (l *life) aroundWrite(ctx context.Context, write kube.Write, do func(context.Context) error) error {
-	return l.around(ctx, Write{Kind: kindOf(write), Destroys: write.Verb == "delete"}, do)
+func (l *life) aroundWrite(ctx context.Context, w kube.Write, do func(context.Context) error) error {
+	return l.around(ctx, &write{kind: kindOf(w), destroys: w.Verb == "delete"}, do)
 }
 
 // aroundCall is around every call that changes something on a node.
 func (l *life) aroundCall(ctx context.Context, call agents.Call, do func(context.Context) error) error {
-	write := Write{Kind: fmt.Sprintf("%s %s to %s", call.Method, call.TaskType, call.Node.Name), ToSidecar: true}
+	w := &write{kind: fmt.Sprintf("%s %s to %s", call.Method, call.TaskType, call.Node.Name), toSidecar: true}
 	if call.Method == agents.MethodDelete {
-		write.Kind, write.Destroys = fmt.Sprintf("delete a task of %s", call.Node.Name), true
+		w.kind, w.destroys = fmt.Sprintf("delete a task of %s", call.Node.Name), true
 	} else {
 		l.mustBePlanned(ctx, call)
 	}
-	return l.around(ctx, write, do)
+	return l.around(ctx, w, do)
 }
 
 // mustBePlanned sees to it that a task is in a plan that is persisted. Otherwise the
@@ -111,27 +111,26 @@ func (l *life) mustBePlanned(ctx context.Context, call agents.Call) {
 	l.run.violated("the task %s was submitted and is in no plan that is persisted", call.TaskType)
 }
 
-func (l *life) around(ctx context.Context, write Write, do func(context.Context) error) error {
-	r := l.run
+func (l *life) around(ctx context.Context, w *write, do func(context.Context) error) error {
 	if l.dead.Load() {
-		r.violated("an operator that is dead wants to %s", write.Kind)
+		l.run.violated("an operator that is dead wants to %s", w.kind)
 		return errDead
 	}
-	entry := r.begins(write)
-	point := r.isHere(write)
-	if point != nil && !point.After {
-		entry.How = wasNeverBegun
+	where := l.run.begins(w)
+	if where != nil && !where.after {
+		w.how = wasNeverBegun
 		l.die()
 	}
 	err := do(ctx)
-	entry.How = wasDone
-	if err != nil {
-		entry.How = err.Error()
+	switch {
+	case err != nil:
+		w.how = err.Error()
+	case where != nil:
+		w.how = wasAfter
+	default:
+		w.how = wasDone
 	}
-	if point != nil {
-		if err == nil {
-			entry.How = wasAfter
-		}
+	if where != nil {
 		l.die()
 	}
 	return err

@@ -146,7 +146,7 @@ func (f *Fleet) saw(pod *corev1.Pod) {
 		f.end(key)
 		old = nil
 	}
-	if old != nil || finished || pod.Status.PodIP == "" || pod.DeletionTimestamp != nil {
+	if old != nil || finished || pod.Status.PodIP == "" || pod.DeletionTimestamp != nil || !sidecarRuns(pod) {
 		return
 	}
 	facts, err := factsOf(pod)

@@ -46,6 +46,19 @@ type mountedFile struct {
 	name, key string
 }
 
+// sidecarRuns tells whether the sidecar's container has started: it does not when an
+// image before it cannot be pulled.
+func sidecarRuns(pod *corev1.Pod) bool {
+	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
+		for i := range statuses {
+			if statuses[i].Name == sidecarContainer {
+				return statuses[i].State.Running != nil
+			}
+		}
+	}
+	return false
+}
+
 // factsOf reads a pod. One that has no sidecar has no facts either.
 func factsOf(pod *corev1.Pod) (*podFacts, error) {
 	sidecar := container(pod, sidecarContainer)

@@ -51,7 +51,7 @@ func newRig(tb testing.TB, change ...func(*operator.Config)) *rig {
 	r := &rig{t: tb, cluster: c, person: c.Person(tb), namespace: c.Namespace(tb)}
 	r.sidecars = nodes.Start(tb, c, nodes.Options{Namespace: r.namespace})
 	r.config = operator.Config{
-		Kubernetes: c.OperatorConfig(tb), Platform: platform.Default(), Log: testr.NewWithInterface(quietLog{}, testr.Options{}),
+		Kubernetes: c.OperatorConfig(tb), Platform: smallNodes(), Log: testr.NewWithInterface(quietLog{}, testr.Options{}),
 		MetricsAddress: "0", HealthAddress: "0", WatchNamespace: r.namespace,
 	}
 	for _, f := range change {
@@ -59,6 +59,16 @@ func newRig(tb testing.TB, change ...func(*operator.Config)) *rig {
 	}
 	r.start()
 	return r
+}
+
+// smallNodes is a platform whose nodes are so small that many fit into the lab.
+func smallNodes() platform.Settings {
+	settings := platform.Default()
+	for mode, of := range settings.Modes {
+		of.Resources = corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: quantity("1m"), corev1.ResourceMemory: quantity("1Mi")}}
+		settings.Modes[mode] = of
+	}
+	return settings
 }
 
 type quietLog struct{}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -9,41 +10,58 @@ import (
 	"strings"
 )
 
-// mutant is a file with one small break in it.
+// mutant is one small break of a file: other text between two places.
 type mutant struct {
-	file string
-	line int
+	file *sourceFile
+	// function is where it is; nil when it is in no function.
+	function *ast.FuncDecl
+	from, to int
+	by       string
+	line     int
 	// what says in which function what became what. It has no line in it, so that it
 	// stays the same when other lines change.
-	what    string
+	what string
+	// id tells the mutants of a run apart; the first has 1.
+	id int
+}
+
+// sourceFile is a file that is broken.
+type sourceFile struct {
+	path    string
 	content []byte
+	fset    *token.FileSet
+	tree    *ast.File
 }
 
 // mutator finds the mutants of one file.
 type mutator struct {
-	file     string
-	source   []byte
-	fset     *token.FileSet
-	function string
-	found    []mutant
+	*sourceFile
+
+	function *ast.FuncDecl
+	found    []*mutant
 }
 
-// mutantsOf are all mutants of a file.
-func mutantsOf(file string, source []byte) ([]mutant, error) {
-	m := &mutator{file: file, source: source, fset: token.NewFileSet()}
-	tree, err := parser.ParseFile(m.fset, file, source, parser.SkipObjectResolution)
-	if err != nil {
+// mutantsOf are all mutants of a file that can be parsed.
+func mutantsOf(path string, content []byte) ([]*mutant, error) {
+	file := &sourceFile{path: path, content: content, fset: token.NewFileSet()}
+	var err error
+	if file.tree, err = parser.ParseFile(file.fset, path, content, parser.SkipObjectResolution); err != nil {
 		return nil, err
 	}
-	for _, declaration := range tree.Decls {
-		m.function = "declarations"
-		if f, ok := declaration.(*ast.FuncDecl); ok {
-			m.function = f.Name.Name
-			m.returns(f.Type, f.Body)
+	m := &mutator{sourceFile: file}
+	for _, declaration := range file.tree.Decls {
+		m.function, _ = declaration.(*ast.FuncDecl)
+		if m.function != nil {
+			m.returns(m.function.Type, m.function.Body)
 		}
 		ast.Inspect(declaration, m.visit)
 	}
 	return m.found, nil
+}
+
+// alone is the file with this one break in it.
+func (m *mutant) alone() []byte {
+	return slices.Concat(m.file.content[:m.from], []byte(m.by), m.file.content[m.to:])
 }
 
 func (m *mutator) visit(n ast.Node) bool {
@@ -160,7 +178,7 @@ func (m *mutator) elements(list []ast.Expr) {
 		case i > 0:
 			from = m.offset(list[i-1].End())
 		}
-		m.cut(element, from, to)
+		m.add(element, from, to, "")
 	}
 }
 
@@ -205,30 +223,43 @@ func (m *mutator) returned(result, value ast.Expr) {
 	}
 }
 
-func (m *mutator) offset(p token.Pos) int { return m.fset.Position(p).Offset }
-
-func (m *mutator) text(n ast.Node) string {
-	return string(m.source[m.offset(n.Pos()):m.offset(n.End())])
-}
-
 // replace puts other text in the place of a node; none takes the node away.
 func (m *mutator) replace(n ast.Node, by string) {
 	m.add(n, m.offset(n.Pos()), m.offset(n.End()), by)
 }
 
-// cut takes a node away, with what is around it.
-func (m *mutator) cut(n ast.Node, from, to int) { m.add(n, from, to, "") }
-
+// add notes a mutant, unless the parser already refuses it.
 func (m *mutator) add(n ast.Node, from, to int, by string) {
-	became := "`" + brief(by) + "`"
+	became, place := "`"+brief(by)+"`", "declarations"
 	if by == "" {
 		became = "nothing"
 	}
-	m.found = append(m.found, mutant{
-		file: m.file, line: m.fset.Position(n.Pos()).Line,
-		what:    m.function + ": `" + brief(m.text(n)) + "` becomes " + became,
-		content: slices.Concat(m.source[:from], []byte(by), m.source[to:]),
-	})
+	if m.function != nil {
+		place = m.function.Name.Name
+	}
+	found := &mutant{
+		file: m.sourceFile, function: m.function, from: from, to: to, by: by,
+		line: m.fset.Position(n.Pos()).Line, what: place + ": `" + brief(m.text(n)) + "` becomes " + became,
+	}
+	if line := m.lineOf(from); len(line) > to-from {
+		found.what += " in `" + brief(line) + "`"
+	}
+	if _, err := parser.ParseFile(token.NewFileSet(), m.path, found.alone(), parser.SkipObjectResolution); err == nil {
+		m.found = append(m.found, found)
+	}
+}
+
+// lineOf is the line of the source at an offset.
+func (f *sourceFile) lineOf(offset int) string {
+	begin := bytes.LastIndexByte(f.content[:offset], '\n') + 1
+	line, _, _ := bytes.Cut(f.content[begin:], []byte("\n"))
+	return strings.TrimSpace(string(line))
+}
+
+func (f *sourceFile) offset(p token.Pos) int { return f.fset.Position(p).Offset }
+
+func (f *sourceFile) text(n ast.Node) string {
+	return string(f.content[f.offset(n.Pos()):f.offset(n.End())])
 }
 
 // maxBrief bounds what is shown of a piece of source.

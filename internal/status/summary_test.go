@@ -1,0 +1,183 @@
+package status
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/sei-operator/sei-operator/api/v1alpha1"
+	"github.com/sei-operator/sei-operator/internal/plan"
+	"github.com/sei-operator/sei-operator/internal/sidecar/api"
+)
+
+// TestSummary: what Ready, Reconciling and Stalled say. Where two things are the
+// matter at once, the case shows which one is told.
+func TestSummary(t *testing.T) {
+	t.Parallel()
+	refused := plan.Gate{Reason: v1alpha1.ReasonAPIRefused, Message: "The API server refuses the Service.", Stalled: true}
+	for name, test := range map[string]struct {
+		in     Input
+		reason v1alpha1.ConditionReason
+		says   []string
+		// idle: nothing is under way; stalled: a person has to act. A node that is ready
+		// is idle.
+		ready, idle, stalled bool
+	}{
+		"all is well": {
+			in: running(), ready: true, idle: true, reason: v1alpha1.ReasonRunning, says: []string{"ready"},
+		},
+		"it is being deleted": {
+			in: running(deleted, noPod, asksForPause), reason: v1alpha1.ReasonTerminating, says: []string{"being deleted."},
+		},
+		"it is being deleted and its pod is still there": {
+			in: running(deleted, crashing), reason: v1alpha1.ReasonTerminating, says: []string{"node-0"},
+		},
+		"it is being deleted and its pod is out of reach": {
+			in:     running(deleted, endsAt(now.Add(-time.Hour))),
+			reason: v1alpha1.ReasonPodUnreachable, says: []string{"machine-1"},
+		},
+		"it is paused": {
+			in: running(asksForPause, noPod, trouble(refused)), idle: true, reason: v1alpha1.ReasonPaused, says: []string{"spec.paused"},
+		},
+		"it is paused and its pod is still there": {
+			in: running(asksForPause), reason: v1alpha1.ReasonPaused,
+		},
+		"the API server refuses an object": {
+			in:      running(trouble(refused, plan.Gate{Reason: v1alpha1.ReasonForeignObject}), noClaim),
+			stalled: true, idle: true, reason: v1alpha1.ReasonAPIRefused, says: []string{"refuses the Service"},
+		},
+		"an object belongs to an earlier node for a moment longer": {
+			in:     running(trouble(plan.Gate{Reason: v1alpha1.ReasonForeignObject, Message: "It is being removed."})),
+			reason: v1alpha1.ReasonForeignObject,
+		},
+		"its volume is lost while it runs": {
+			in:      running(noClaim, decided(plan.Blocked, v1alpha1.ReasonInvalidSpec, "No.")),
+			stalled: true, idle: true, reason: v1alpha1.ReasonDataVolumeLost, says: []string{"accept-new-volume"},
+		},
+		"another pod uses its volume while it runs": {
+			in: running(usedBy("job-1")), ready: true, idle: true, reason: v1alpha1.ReasonRunning,
+		},
+		"its spec cannot be rendered": {
+			in:      running(decided(plan.Blocked, v1alpha1.ReasonInvalidSpec, "It would not be safe."), holds),
+			stalled: true, idle: true, reason: v1alpha1.ReasonInvalidSpec, says: []string{"It would not be safe."},
+		},
+		"a gate is shut that only a person opens": {
+			in:      running(stateSynced(1), decided(plan.Blocked, v1alpha1.ReasonTooFewWitnesses, "Too few.")),
+			stalled: true, idle: true, reason: v1alpha1.ReasonTooFewWitnesses, says: []string{"Too few."},
+		},
+		"a gate is shut that opens by itself": {
+			in:     running(usedBy("job-1"), decided(plan.Blocked, v1alpha1.ReasonVolumeInUse, "In use.")),
+			reason: v1alpha1.ReasonVolumeInUse, says: []string{"In use."},
+		},
+		"a gate was shut a moment ago": {
+			in: running(decided(plan.Blocked, v1alpha1.ReasonWaiting, "It waits.")), reason: v1alpha1.ReasonWaiting,
+		},
+		"it is held": {
+			in: running(holds, parkedFor("X")), reason: v1alpha1.ReasonHeld, says: []string{"ReleaseHold", "the disk is being checked"},
+		},
+		"it was held when it was last heard of": {
+			in:     running(silent, said(v1alpha1.ConditionHeld, metav1.ConditionTrue, v1alpha1.ReasonHeld)),
+			reason: v1alpha1.ReasonHeld, says: []string{"As it was."},
+		},
+		"seid may not start with its key": {
+			in:      running(parkedFor("KeyIdentityChanged"), crashing),
+			stalled: true, idle: true, reason: v1alpha1.ReasonKeyIdentityChanged, says: []string{"the key is another one"},
+		},
+		"seid may not start, nobody says why": {
+			in: running(parkedFor("")), stalled: true, idle: true, reason: v1alpha1.ReasonPodNotReady,
+		},
+		"seid was parked when it was last heard of": {
+			in:    running(parkedFor("KeyIdentityChanged"), sidecar(func(s *plan.Sidecar) { s.Connected = false })),
+			ready: true, idle: true, reason: v1alpha1.ReasonRunning,
+		},
+		"seid halted for an upgrade": {
+			in:     running(parkedFor("UpgradeNeeded"), upgrade(true), crashing),
+			reason: v1alpha1.ReasonUpgradeHalted, says: []string{"height 100", `"v7"`, "spec.image"},
+		},
+		"an upgrade is due": {
+			in: running(upgrade(false)), ready: true, idle: true, reason: v1alpha1.ReasonRunning,
+		},
+		"its pod crashes": {
+			in:     running(crashing, doing(v1alpha1.PlanBootstrap)),
+			reason: v1alpha1.ReasonCrashLoopBackOff, says: []string{"node-0"},
+		},
+		"it was stopped, and another pod uses its volume": {
+			in:     running(scaled(0), usedBy("job-1"), noPod, doing(v1alpha1.PlanBootstrap)),
+			reason: v1alpha1.ReasonVolumeInUse, says: []string{"job-1"},
+		},
+		"it is brought up": {
+			in: running(doing(v1alpha1.PlanBootstrap), noPod), reason: v1alpha1.ReasonBootstrapping, says: []string{"Because of this."},
+		},
+		"it has no StatefulSet yet, and another pod uses its volume": {
+			in:     running(doing(v1alpha1.PlanBootstrap), noPod, usedBy("job-1"), func(in *Input) { in.Seen.StatefulSet = nil }),
+			reason: v1alpha1.ReasonBootstrapping,
+		},
+		"it is approved again": {
+			in: running(doing(v1alpha1.PlanReapprove), unapproved), reason: v1alpha1.ReasonNotApproved, says: []string{"Because of this."},
+		},
+		"it is updated": {
+			in: running(doing(v1alpha1.PlanNodeUpdate)), reason: v1alpha1.ReasonUpdating, says: []string{"Because of this."},
+		},
+		"a plan failed and waits": {
+			in:     running(decided(plan.BackOff, v1alpha1.ReasonPlanFailed, "The last Bootstrap failed."), noPod),
+			reason: v1alpha1.ReasonPlanFailed, says: []string{"The last Bootstrap failed."},
+		},
+		"bringing it up failed just now": {
+			in: running(phase(v1alpha1.PhaseFailed), noPod, func(in *Input) {
+				in.Node.Status.LastPlan = &v1alpha1.PlanRecord{Type: v1alpha1.PlanBootstrap, Message: "it broke"}
+			}),
+			reason: v1alpha1.ReasonPlanFailed, says: []string{"Bootstrap", "it broke"},
+		},
+		"bringing it up failed, nobody knows how": {
+			in: running(phase(v1alpha1.PhaseFailed), noPod), reason: v1alpha1.ReasonPodNotReady,
+		},
+		"there is no pod": {
+			in: running(noPod), reason: v1alpha1.ReasonPodNotReady, says: []string{"no pod"},
+		},
+		"another node was approved on its volume": {
+			in: running(unapproved, notReadyPod), reason: v1alpha1.ReasonNotApproved, says: []string{"MarkReady"},
+		},
+		"its sidecar does not answer, and its pod is ready": {
+			in: running(silent), ready: true, idle: true, reason: v1alpha1.ReasonRunning,
+		},
+		"its pod is ending": {
+			in: running(endsAt(now)), reason: v1alpha1.ReasonPodNotReady, says: []string{"node-0", "ending"},
+		},
+		"seid runs and is behind": {
+			in: running(notReadyPod), reason: v1alpha1.ReasonCatchingUp, says: []string{"head of the chain"},
+		},
+		"seid does not run yet": {
+			in: running(notReadyPod, sidecar(func(s *plan.Sidecar) { s.Status.Seid.State = api.SeidStopped })), reason: v1alpha1.ReasonPodNotReady,
+			says: []string{"node-0", "not ready"},
+		},
+		"its pod is not ready, and its sidecar does not answer": {
+			in:     running(notReadyPod, sidecar(func(s *plan.Sidecar) { s.Connected = false })),
+			reason: v1alpha1.ReasonPodNotReady,
+		},
+		"its pod finds no machine": {
+			in: running(pod(func(p *corev1.Pod) {
+				p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
+			})),
+			reason: v1alpha1.ReasonUnschedulable,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			Set(test.in)
+			ready := find(t, test.in, v1alpha1.ConditionReady)
+			if ready.Status != isTrue(test.ready) || ready.Reason != string(test.reason) {
+				t.Errorf("Ready is %+v, want reason %s", ready, test.reason)
+			}
+			says(t, ready.Message, test.says...)
+			reconciling, stalled := find(t, test.in, v1alpha1.ConditionReconciling), find(t, test.in, v1alpha1.ConditionStalled)
+			if reconciling.Status != isTrue(!test.idle) || stalled.Status != isTrue(test.stalled) {
+				t.Errorf("Reconciling is %+v and Stalled is %+v", reconciling, stalled)
+			}
+			if test.stalled && (stalled.Reason != ready.Reason || stalled.Message != ready.Message) {
+				t.Errorf("Ready is %+v and Stalled is %+v", ready, stalled)
+			}
+		})
+	}
+}

@@ -1,0 +1,139 @@
+package faults
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/sei-operator/sei-operator/api/v1alpha1"
+	"github.com/sei-operator/sei-operator/internal/plan"
+	"github.com/sei-operator/sei-operator/internal/scope"
+	"github.com/sei-operator/sei-operator/internal/sidecar/api"
+)
+
+// reconciler is a reconciler that is a function.
+type reconciler func(context.Context, reconcile.Request) (reconcile.Result, error)
+
+func (f reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	return f(ctx, request)
+}
+
+// afterARestart does something once in each life that finds a node which was there
+// before it, until it succeeds.
+func afterARestart(act func(ctx context.Context, tools scope.Tools, node *v1alpha1.SeiNode) error) wrap {
+	return func(inner reconcile.Reconciler, tools scope.Tools) reconcile.Reconciler {
+		first, pending := true, false
+		return reconciler(func(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+			node := &v1alpha1.SeiNode{}
+			err := tools.Kube.Get(ctx, request.NamespacedName, node)
+			if first {
+				first, pending = false, err == nil && node.Status.Phase != ""
+			}
+			if pending && err == nil {
+				pending = act(ctx, tools, node) != nil
+			}
+			return inner.Reconcile(ctx, request)
+		})
+	}
+}
+
+var (
+	serviceDeleted = Workload{
+		Name:    "Service deleted",
+		Prepare: func(p *Person) { p.Bring(p.FullNode()) },
+		Act:     func(p *Person) { p.Delete(Node, &corev1.Service{}) },
+		Done:    func(p *Person) bool { return p.Get(Node, &corev1.Service{}) && p.Ready() },
+	}
+	approvalLost = Workload{
+		Name:    "approval lost",
+		Prepare: func(p *Person) { p.Bring(p.FullNode()) },
+		Act:     func(p *Person) { p.Sidecar().Unapprove() },
+		Done: func(p *Person) bool {
+			last := p.SeiNode().Status.LastPlan
+			return last != nil && last.Type == v1alpha1.PlanReapprove && p.Ready()
+		},
+	}
+)
+
+func TestAnOperatorThatDoesNotBehaveIsNoticed(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		workload Workload
+		broken   wrap
+		want     string
+	}{
+		{
+			name: "after a restart it submits a task under an id that nobody knows", workload: serviceDeleted,
+			broken: afterARestart(func(ctx context.Context, tools scope.Tools, node *v1alpha1.SeiNode) error {
+				return tools.Agents.Submit(ctx, keyOf(node), api.TaskRequest{ID: uuid.New(), Type: plan.TaskConfigValidate, Params: []byte("{}")})
+			}),
+			want: "config-validate was submitted and is in no plan",
+		},
+		{
+			name: "after a restart it deletes what it does not remember to have made", workload: serviceDeleted,
+			broken: afterARestart(func(ctx context.Context, tools scope.Tools, node *v1alpha1.SeiNode) error {
+				set := &appsv1.StatefulSet{}
+				if err := tools.Kube.Get(ctx, keyOf(node), set); err != nil {
+					return err
+				}
+				return tools.Kube.Delete(ctx, "StatefulSet", set)
+			}),
+			want: `"delete StatefulSet alpha"`,
+		},
+		{
+			name: "after a restart it begins its plan anew", workload: approvalLost,
+			broken: afterARestart(func(ctx context.Context, tools scope.Tools, node *v1alpha1.SeiNode) error {
+				if node.Status.Plan == nil {
+					return nil
+				}
+				after := node.DeepCopy()
+				after.Status.Plan = nil
+				return tools.Kube.PatchStatus(ctx, node, after)
+			}),
+			want: `"Type": "mark-ready"`,
+		},
+		{
+			name: "it does something on its way out", workload: serviceDeleted,
+			broken: func(inner reconcile.Reconciler, tools scope.Tools) reconcile.Reconciler {
+				return reconciler(func(ctx context.Context, request reconcile.Request) (result reconcile.Result, err error) {
+					ended := false
+					defer func() {
+						if !ended {
+							_ = tools.Kube.Delete(ctx, "Pod", &corev1.Pod{})
+						}
+					}()
+					result, err = inner.Reconcile(ctx, request)
+					ended = true
+					return result, err
+				})
+			},
+			want: "an operator that is dead wants to delete Pod",
+		},
+		{
+			name: "it counts on being woken by what it writes itself", workload: approvalLost,
+			broken: func(inner reconcile.Reconciler, _ scope.Tools) reconcile.Reconciler {
+				return reconciler(func(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+					result, err := inner.Reconcile(ctx, request)
+					if result.RequeueAfter < atOnce {
+						result.RequeueAfter = 0
+					}
+					return result, err
+				})
+			},
+			want: "a person waited in vain",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			found := explore(t, c.workload, c.broken, 1)
+			if all := strings.Join(found.violations, "\n"); !strings.Contains(all, c.want) {
+				t.Errorf("%q is not in what was found:\n%s", c.want, all)
+			}
+		})
+	}
+}
