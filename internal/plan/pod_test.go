@@ -124,6 +124,40 @@ func TestWhatKeepsAPodFromRunning(t *testing.T) {
 	}
 }
 
+func TestHowLongAPodMayLookForAMachine(t *testing.T) {
+	t.Parallel()
+	looks := func(since time.Duration) edit {
+		return hasPod(withConditions(corev1.PodCondition{
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "no room",
+			LastTransitionTime: metav1.NewTime(now.Add(-since)),
+		}))
+	}
+	for name, test := range map[string]struct {
+		pod  edit
+		want time.Duration
+		// trouble: it is told.
+		trouble bool
+	}{
+		"there is no pod":        {pod: noPod},
+		"it found one":           {pod: hasPod()},
+		"it has only just begun": {pod: looks(time.Second), want: 9 * time.Second},
+		"it is almost time":      {pod: looks(10*time.Second - 1), want: 1},
+		"it is time":             {pod: looks(10 * time.Second), trouble: true},
+		"it looks for long":      {pod: looks(time.Hour), trouble: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pod := fresh(test.pod).Seen.Pod
+			if got := UnschedulableIn(pod, now); got != test.want {
+				t.Errorf("it takes %s, want %s", got, test.want)
+			}
+			if reason, _ := PodTrouble(pod, now); (reason == v1alpha1.ReasonUnschedulable) != test.trouble {
+				t.Errorf("the trouble is %q", reason)
+			}
+		})
+	}
+}
+
 func TestAPodIsReadyWhenTheKubeletSaysSo(t *testing.T) {
 	t.Parallel()
 	ready := corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue}

@@ -59,9 +59,9 @@ func TestConditions(t *testing.T) {
 		"sidecar: it is heard of": {in: running(unapproved, said(answers, yes, v1alpha1.ReasonApproved)), kind: answers, status: no, reason: v1alpha1.ReasonNotApproved},
 
 		"pause: nobody asks":                   {in: running(noPod), kind: pause, status: no, reason: v1alpha1.ReasonNotPaused},
-		"pause: the pod is there":              {in: running(asksForPause, scaled(0)), kind: pause, status: no, reason: v1alpha1.ReasonStopping, says: []string{"node-0"}},
+		"pause: the pod is there":              {in: running(asksForPause, stoppedSet), kind: pause, status: no, reason: v1alpha1.ReasonStopping, says: []string{"node-0"}},
 		"pause: the pod may come back":         {in: running(asksForPause, noPod), kind: pause, status: no, reason: v1alpha1.ReasonStopping, says: []string{"not scaled down"}},
-		"pause: the pod is gone":               {in: running(asksForPause, noPod, scaled(0)), kind: pause, status: yes, reason: v1alpha1.ReasonPaused, says: []string{"data-node"}},
+		"pause: the pod is gone":               {in: running(asksForPause, noPod, stoppedSet), kind: pause, status: yes, reason: v1alpha1.ReasonPaused, says: []string{"data-node"}},
 		"pause: there never was a StatefulSet": {in: running(asksForPause, noPod, func(in *Input) { in.Seen.StatefulSet = nil }), kind: pause, status: yes, reason: v1alpha1.ReasonPaused},
 
 		"hold: none":                    {in: running(), kind: hold, status: no, reason: v1alpha1.ReasonNotHeld},

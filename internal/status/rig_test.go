@@ -149,13 +149,11 @@ func parkedFor(reason string) edit {
 
 func noClaim(in *Input) { in.Seen.Claim = nil }
 
-func usedBy(name string) edit {
-	return func(in *Input) { in.Seen.OtherPods = []string{name} }
-}
+// usedByJob says that another pod uses the claim.
+func usedByJob(in *Input) { in.Seen.OtherPods = []string{"job-1"} }
 
-func scaled(replicas int32) edit {
-	return func(in *Input) { in.Seen.StatefulSet.Spec.Replicas = &replicas }
-}
+// stoppedSet says that the StatefulSet has no replicas.
+func stoppedSet(in *Input) { in.Seen.StatefulSet.Spec.Replicas = new(int32(0)) }
 
 func decided(step plan.Step, reason v1alpha1.ConditionReason, message string) edit {
 	return func(in *Input) { in.Decision = plan.Decision{Step: step, Reason: reason, Message: message} }

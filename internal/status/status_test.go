@@ -169,21 +169,21 @@ func TestWhenToLookAgain(t *testing.T) {
 			}}
 		})
 	}
+	seeking := running(silent, sidecarUp(now), unschedulable(time.Second))
 	for name, test := range map[string]struct {
 		in   Input
 		want time.Duration
 	}{
-		"all is well":                                   {in: running()},
-		"there is no pod":                               {in: running(noPod)},
-		"the sidecar has not started":                   {in: running(silent, sidecarStarting)},
-		"the sidecar starts this very moment":           {in: running(silent, sidecarUp(now)), want: sidecarGrace},
-		"the sidecar has just started":                  {in: running(silent, sidecarUp(now.Add(-time.Second))), want: sidecarGrace - time.Second},
-		"the sidecar has just started and answers":      {in: running(sidecarUp(now.Add(-time.Second)))},
-		"the sidecar started by a clock that is ahead":  {in: running(silent, sidecarUp(now.Add(time.Hour))), want: sidecarGrace},
-		"the sidecar is overdue":                        {in: running(silent, sidecarUp(now.Add(-time.Hour)))},
-		"the pod has not found a machine for a moment":  {in: running(silent, sidecarStarting, unschedulable(time.Second)), want: 4 * time.Second},
-		"the pod has not found a machine for long":      {in: running(silent, sidecarStarting, unschedulable(time.Minute))},
-		"no machine for a moment, and the agent counts": {in: running(silent, sidecarUp(now), unschedulable(time.Second)), want: 4 * time.Second},
+		"all is well":                                  {in: running()},
+		"there is no pod":                              {in: running(noPod)},
+		"the sidecar has not started":                  {in: running(silent, sidecarStarting)},
+		"the sidecar starts this very moment":          {in: running(silent, sidecarUp(now)), want: sidecarGrace},
+		"the sidecar has just started":                 {in: running(silent, sidecarUp(now.Add(-time.Second))), want: sidecarGrace - time.Second},
+		"the sidecar has just started and answers":     {in: running(sidecarUp(now.Add(-time.Second)))},
+		"the sidecar started by a clock that is ahead": {in: running(silent, sidecarUp(now.Add(time.Hour))), want: sidecarGrace},
+		"the sidecar is overdue":                       {in: running(silent, sidecarUp(now.Add(-time.Hour)))},
+		"the pod has not found a machine for a moment": {in: seeking, want: plan.UnschedulableIn(seeking.Seen.Pod, now)},
+		"the pod has not found a machine for long":     {in: running(silent, sidecarStarting, unschedulable(time.Minute))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -57,7 +57,7 @@ func TestSummary(t *testing.T) {
 			stalled: true, idle: true, reason: v1alpha1.ReasonDataVolumeLost, says: []string{"accept-new-volume"},
 		},
 		"another pod uses its volume while it runs": {
-			in: running(usedBy("job-1")), ready: true, idle: true, reason: v1alpha1.ReasonRunning,
+			in: running(usedByJob), ready: true, idle: true, reason: v1alpha1.ReasonRunning,
 		},
 		"its spec cannot be rendered": {
 			in:      running(decided(plan.Blocked, v1alpha1.ReasonInvalidSpec, "It would not be safe."), holds),
@@ -68,7 +68,7 @@ func TestSummary(t *testing.T) {
 			stalled: true, idle: true, reason: v1alpha1.ReasonTooFewWitnesses, says: []string{"Too few."},
 		},
 		"a gate is shut that opens by itself": {
-			in:     running(usedBy("job-1"), decided(plan.Blocked, v1alpha1.ReasonVolumeInUse, "In use.")),
+			in:     running(usedByJob, decided(plan.Blocked, v1alpha1.ReasonVolumeInUse, "In use.")),
 			reason: v1alpha1.ReasonVolumeInUse, says: []string{"In use."},
 		},
 		"a gate was shut a moment ago": {
@@ -104,14 +104,14 @@ func TestSummary(t *testing.T) {
 			reason: v1alpha1.ReasonCrashLoopBackOff, says: []string{"node-0"},
 		},
 		"it was stopped, and another pod uses its volume": {
-			in:     running(scaled(0), usedBy("job-1"), noPod, doing(v1alpha1.PlanBootstrap)),
+			in:     running(stoppedSet, usedByJob, noPod, doing(v1alpha1.PlanBootstrap)),
 			reason: v1alpha1.ReasonVolumeInUse, says: []string{"job-1"},
 		},
 		"it is brought up": {
 			in: running(doing(v1alpha1.PlanBootstrap), noPod), reason: v1alpha1.ReasonBootstrapping, says: []string{"Because of this."},
 		},
 		"it has no StatefulSet yet, and another pod uses its volume": {
-			in:     running(doing(v1alpha1.PlanBootstrap), noPod, usedBy("job-1"), func(in *Input) { in.Seen.StatefulSet = nil }),
+			in:     running(doing(v1alpha1.PlanBootstrap), noPod, usedByJob, func(in *Input) { in.Seen.StatefulSet = nil }),
 			reason: v1alpha1.ReasonBootstrapping,
 		},
 		"it is approved again": {

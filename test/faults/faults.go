@@ -16,7 +16,6 @@ package faults
 
 import (
 	"fmt"
-	"math"
 	"strings"
 	"testing"
 
@@ -43,7 +42,7 @@ type Workload struct {
 func Run(t *testing.T, w Workload) {
 	t.Helper()
 	t.Parallel()
-	found := explore(t, w, nil, math.MaxInt)
+	found := explore(t, w, nil, everywhere)
 	sidecar := 0
 	for _, write := range found.writes {
 		if write.toSidecar {
@@ -85,9 +84,10 @@ type report struct {
 // attempts is how often a run is begun anew that did not come to its point.
 const attempts = 3
 
-// explore runs a workload undisturbed, and with a death before and after each write,
-// until so many violations are found.
-func explore(t *testing.T, w Workload, around wrap, enough int) report {
+func everywhere(point) bool { return true }
+
+// explore runs a workload undisturbed, and with a death at each point that is chosen.
+func explore(t *testing.T, w Workload, around wrap, chosen func(point) bool) report {
 	t.Helper()
 	shared := newWorld(t)
 	undisturbed := execute(t, shared, w, around, nil)
@@ -95,9 +95,12 @@ func explore(t *testing.T, w Workload, around wrap, enough int) report {
 	for _, violation := range undisturbed.violations {
 		found.violations = append(found.violations, "the undisturbed run: "+violation+"\nits writes:\n"+listed(undisturbed.writes))
 	}
+	if len(found.violations) > 0 {
+		return found // there is nothing to compare with
+	}
 	for _, where := range pointsOf(undisturbed.writes) {
-		if len(found.violations) >= enough || len(undisturbed.violations) > 0 {
-			break // there is nothing to compare with, or nothing more to learn
+		if !chosen(where) {
+			continue
 		}
 		reached := false
 		for try := 0; try < attempts && !reached; try++ {

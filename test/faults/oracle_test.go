@@ -49,14 +49,10 @@ var (
 		Act:     func(p *Person) { p.Delete(Node, &corev1.Service{}) },
 		Done:    func(p *Person) bool { return p.Get(Node, &corev1.Service{}) && p.Ready() },
 	}
-	approvalLost = Workload{
-		Name:    "approval lost",
-		Prepare: func(p *Person) { p.Bring(p.FullNode()) },
-		Act:     func(p *Person) { p.Sidecar().Unapprove() },
-		Done: func(p *Person) bool {
-			last := p.SeiNode().Status.LastPlan
-			return last != nil && last.Type == v1alpha1.PlanReapprove && p.Ready()
-		},
+	broughtUp = Workload{
+		Name: "bootstrap",
+		Act:  func(p *Person) { p.Create(p.FullNode()) },
+		Done: (*Person).Ready,
 	}
 )
 
@@ -65,6 +61,7 @@ func TestAnOperatorThatDoesNotBehaveIsNoticed(t *testing.T) {
 		name     string
 		workload Workload
 		broken   wrap
+		dies     string // where it dies
 		want     string
 	}{
 		{
@@ -72,6 +69,7 @@ func TestAnOperatorThatDoesNotBehaveIsNoticed(t *testing.T) {
 			broken: afterARestart(func(ctx context.Context, tools scope.Tools, node *v1alpha1.SeiNode) error {
 				return tools.Agents.Submit(ctx, keyOf(node), api.TaskRequest{ID: uuid.New(), Type: plan.TaskConfigValidate, Params: []byte("{}")})
 			}),
+			dies: "dies after apply Service alpha #1",
 			want: "config-validate was submitted and is in no plan",
 		},
 		{
@@ -83,10 +81,11 @@ func TestAnOperatorThatDoesNotBehaveIsNoticed(t *testing.T) {
 				}
 				return tools.Kube.Delete(ctx, "StatefulSet", set)
 			}),
+			dies: "dies after apply Service alpha #1",
 			want: `"delete StatefulSet alpha"`,
 		},
 		{
-			name: "after a restart it begins its plan anew", workload: approvalLost,
+			name: "after a restart it begins its plan anew", workload: broughtUp,
 			broken: afterARestart(func(ctx context.Context, tools scope.Tools, node *v1alpha1.SeiNode) error {
 				if node.Status.Plan == nil {
 					return nil
@@ -95,7 +94,8 @@ func TestAnOperatorThatDoesNotBehaveIsNoticed(t *testing.T) {
 				after.Status.Plan = nil
 				return tools.Kube.PatchStatus(ctx, node, after)
 			}),
-			want: `"Type": "mark-ready"`,
+			dies: "dies after submit configure-genesis to alpha #1",
+			want: `"Type": "configure-genesis"`,
 		},
 		{
 			name: "it does something on its way out", workload: serviceDeleted,
@@ -112,10 +112,11 @@ func TestAnOperatorThatDoesNotBehaveIsNoticed(t *testing.T) {
 					return result, err
 				})
 			},
+			dies: "dies after apply Service alpha #1",
 			want: "an operator that is dead wants to delete Pod",
 		},
 		{
-			name: "it counts on being woken by what it writes itself", workload: approvalLost,
+			name: "it counts on being woken by what it writes itself", workload: broughtUp,
 			broken: func(inner reconcile.Reconciler, _ scope.Tools) reconcile.Reconciler {
 				return reconciler(func(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 					result, err := inner.Reconcile(ctx, request)
@@ -130,7 +131,7 @@ func TestAnOperatorThatDoesNotBehaveIsNoticed(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			found := explore(t, c.workload, c.broken, 1)
+			found := explore(t, c.workload, c.broken, func(p point) bool { return p.String() == c.dies })
 			if all := strings.Join(found.violations, "\n"); !strings.Contains(all, c.want) {
 				t.Errorf("%q is not in what was found:\n%s", c.want, all)
 			}

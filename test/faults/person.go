@@ -41,7 +41,7 @@ func (p *Person) FullNode(change ...func(*v1alpha1.SeiNode)) *v1alpha1.SeiNode {
 func (p *Person) Create(object client.Object) {
 	p.run.t.Helper()
 	object.SetNamespace(p.run.namespace)
-	if err := p.run.person.Create(p.run.t.Context(), object); err != nil {
+	if err := p.run.world.person.Create(p.run.t.Context(), object); err != nil {
 		p.run.t.Fatalf("creating %T %s: %v", object, object.GetName(), err)
 	}
 }
@@ -56,7 +56,7 @@ func (p *Person) Bring(node *v1alpha1.SeiNode) {
 // Get reads an object, and tells whether it is there.
 func (p *Person) Get(name string, into client.Object) bool {
 	p.run.t.Helper()
-	err := p.run.person.Get(p.run.t.Context(), p.key(name), into)
+	err := p.run.world.person.Get(p.run.t.Context(), p.key(name), into)
 	if err != nil && !apierrors.IsNotFound(err) {
 		p.run.t.Fatalf("reading %T %s: %v", into, name, err)
 	}
@@ -69,7 +69,7 @@ func (p *Person) Edit(change func(*v1alpha1.SeiNode)) {
 	node := p.SeiNode()
 	before := node.DeepCopy()
 	change(node)
-	if err := p.run.person.Patch(p.run.t.Context(), node, client.MergeFrom(before)); err != nil {
+	if err := p.run.world.person.Patch(p.run.t.Context(), node, client.MergeFrom(before)); err != nil {
 		p.run.t.Fatalf("editing %s: %v", Node, err)
 	}
 }
@@ -79,7 +79,7 @@ func (p *Person) Delete(name string, object client.Object, options ...client.Del
 	p.run.t.Helper()
 	object.SetNamespace(p.run.namespace)
 	object.SetName(name)
-	if err := p.run.person.Delete(p.run.t.Context(), object, options...); err != nil {
+	if err := p.run.world.person.Delete(p.run.t.Context(), object, options...); err != nil {
 		p.run.t.Fatalf("deleting %T %s: %v", object, name, err)
 	}
 }

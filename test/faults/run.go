@@ -36,7 +36,6 @@ type run struct {
 	wrap      wrap
 	point     *point // where the operator dies; nil: nowhere
 	namespace string
-	person    client.WithWatch
 	sidecars  *nodes.Fleet
 	clock     *clocktesting.FakePassiveClock
 	life      *life // nil while there is no operator
@@ -63,21 +62,21 @@ func execute(t *testing.T, w *world, workload Workload, around wrap, where *poin
 	t.Helper()
 	r := &run{
 		t: t, world: w, workload: workload, wrap: around, point: where,
-		namespace: w.cluster.Namespace(t), person: w.cluster.Person(t),
+		namespace: w.cluster.Namespace(t),
 		// It starts at the real time, which pods and their containers live by.
 		clock: clocktesting.NewFakePassiveClock(time.Now()),
 		due:   map[types.NamespacedName]time.Time{}, failures: map[types.NamespacedName]int{},
 		something: make(chan struct{}, 1), history: newHistory(), count: map[string]int{},
 	}
 	r.sidecars = nodes.Start(t, w.cluster, nodes.Options{Namespace: r.namespace})
-	defer w.enter(r)()
 	defer r.clear()
+	defer w.enter(r)()
 	defer r.stop()
 	var got result
 	got.end, got.complete = r.through()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	got.violations, got.died = r.violations, r.died
+	got.violations, got.died = slices.Clone(r.violations), r.died
 	for _, w := range r.writes {
 		got.writes = append(got.writes, *w)
 	}
@@ -87,15 +86,15 @@ func execute(t *testing.T, w *world, workload Workload, around wrap, where *poin
 // clear frees what the run took of the cluster: its machines have room for some
 // hundred pods. Nobody waits for that.
 func (r *run) clear() {
-	for _, node := range r.read(r.person).nodes.Items {
+	for _, node := range r.read(r.world.person).nodes.Items {
 		before := node.DeepCopy()
 		node.Finalizers = nil
-		if err := r.person.Patch(r.t.Context(), &node, client.MergeFrom(before)); err != nil {
+		if err := r.world.person.Patch(r.t.Context(), &node, client.MergeFrom(before)); err != nil {
 			r.t.Errorf("letting %s go: %v", node.Name, err)
 		}
 	}
 	for _, kind := range []client.Object{&v1alpha1.SeiNode{}, &appsv1.StatefulSet{}, &corev1.PersistentVolumeClaim{}} {
-		if err := r.person.DeleteAllOf(r.t.Context(), kind, client.InNamespace(r.namespace), client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+		if err := r.world.person.DeleteAllOf(r.t.Context(), kind, client.InNamespace(r.namespace), client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
 			r.t.Errorf("clearing the namespace %s: %v", r.namespace, err)
 		}
 	}

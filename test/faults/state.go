@@ -22,7 +22,7 @@ import (
 // that differ from run to run by nature are replaced by others that say what they
 // stand for, so that it still shows what refers to what.
 func (r *run) state() string {
-	found := r.read(r.person)
+	found := r.read(r.world.person)
 	all := map[string]any{}
 	for _, list := range found.lists() {
 		_ = meta.EachListItem(list, func(item runtime.Object) error {

@@ -23,6 +23,7 @@ type world struct {
 	cluster *cluster.Cluster
 	cached  client.Client
 	live    client.Reader
+	person  client.WithWatch
 
 	mu   sync.Mutex
 	runs map[string]*run // by namespace
@@ -38,7 +39,8 @@ func watched() []client.Object {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{cluster: cluster.Get(t), runs: map[string]*run{}}
+	c := cluster.Get(t)
+	w := &world{cluster: c, person: c.Person(t), runs: map[string]*run{}}
 	scheme, err := kube.NewScheme()
 	must(t, err)
 	options, err := kube.CacheOptions(nil)

@@ -94,21 +94,33 @@ func (l *life) aroundCall(ctx context.Context, call agents.Call, do func(context
 	return l.around(ctx, w, do)
 }
 
-// mustBePlanned sees to it that a task is in a plan that is persisted. Otherwise the
-// next operator would not know of it.
+// mustBePlanned sees to it that a task is in a plan that is persisted, and that it is
+// run again only after its failure was counted there. Otherwise the next operator
+// would not know of it.
 func (l *life) mustBePlanned(ctx context.Context, call agents.Call) {
 	node := &v1alpha1.SeiNode{}
 	if err := l.run.world.live.Get(ctx, call.Node, node); err != nil {
 		return // the run fails for better reasons
 	}
-	if p := node.Status.Plan; p != nil {
-		for i := range p.Tasks {
-			if plan.TaskID(p, i) == call.TaskID && p.Tasks[i].Type == call.TaskType {
-				return
-			}
+	task := plannedTask(node.Status.Plan, call)
+	if task == nil {
+		l.run.violated("the task %s was submitted and is in no plan that is persisted", call.TaskType)
+		return
+	}
+	for _, entry := range l.run.sidecars.Node(call.Node.Namespace, call.Node.Name).Ledger() {
+		if entry.ID == call.TaskID && entry.Run > int(task.Retries) {
+			l.run.violated("the task %s was submitted again, and that its run %d ended with %s is not persisted", call.TaskType, entry.Run, entry.Outcome)
 		}
 	}
-	l.run.violated("the task %s was submitted and is in no plan that is persisted", call.TaskType)
+}
+
+func plannedTask(p *v1alpha1.Plan, call agents.Call) *v1alpha1.PlanTask {
+	for i := 0; p != nil && i < len(p.Tasks); i++ {
+		if plan.TaskID(p, i) == call.TaskID && p.Tasks[i].Type == call.TaskType {
+			return &p.Tasks[i]
+		}
+	}
+	return nil
 }
 
 func (l *life) around(ctx context.Context, w *write, do func(context.Context) error) error {

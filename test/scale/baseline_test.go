@@ -75,6 +75,25 @@ func (s *baseline) bringUpAll(names []string) time.Duration {
 	return time.Since(began)
 }
 
+// oneByOne brings up one node after the other.
+func (s *baseline) oneByOne(all []string) (running, settled []time.Duration) {
+	s.b.Helper()
+	for _, name := range all {
+		node := s.fullNode(name)
+		began := time.Now()
+		err := s.person.Create(s.b.Context(), node)
+		var ran time.Time
+		if err == nil {
+			ran, err = s.bringUp(node)
+		}
+		if err != nil {
+			s.b.Fatalf("the baseline of %s: %v", name, err)
+		}
+		running, settled = append(running, ran.Sub(began)), append(settled, time.Since(began))
+	}
+	return running, settled
+}
+
 // bringUp makes what a node is made of, and returns when its status said Running.
 func (s *baseline) bringUp(node *v1alpha1.SeiNode) (running time.Time, err error) {
 	ctx := s.b.Context()

@@ -13,10 +13,11 @@ import (
 
 func sameStatus(a, b *v1alpha1.SeiNodeStatus) bool { return equality.Semantic.DeepEqual(a, b) }
 
-// say prints a figure for people.
+// say prints a figure for people, at once: a benchmark takes minutes, and what it logs
+// is cut short.
 func say(b *testing.B, format string, args ...any) {
 	b.Helper()
-	b.Logf(format, args...)
+	fmt.Printf("    "+format+"\n", args...)
 }
 
 // quantile is the smallest that at least this share of all is not above.

@@ -29,6 +29,9 @@ func follow[T client.Object](tb testing.TB, c client.WithWatch, list client.Obje
 	running.Go(func() {
 		for event := range events.ResultChan() {
 			object, ok := event.Object.(T)
+			if ctx.Err() != nil {
+				return
+			}
 			if !ok {
 				tb.Errorf("the watch of %T broke: %v", list, event.Object)
 				return

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -51,12 +52,16 @@ func (r *rig) key(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: r.namespace, Name: name}
 }
 
-// fullNode is the smallest SeiNode.
+// fullNode is the smallest SeiNode. It asks for little, because the lab's two machines
+// have place for some sixty nodes that ask for what a node needs.
 func (r *rig) fullNode(name string) *v1alpha1.SeiNode {
 	return &v1alpha1.SeiNode{
 		ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: name},
 		Spec: v1alpha1.SeiNodeSpec{
 			ChainID: "testnet-1", Image: "registry.example.com/seid:v1", FullNode: &v1alpha1.FullNodeSpec{},
+			Resources: &corev1.ResourceRequirements{Requests: corev1.ResourceList{
+				corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("10Mi"),
+			}},
 		},
 	}
 }

@@ -1,13 +1,22 @@
 package scale_test
 
 import (
+	"fmt"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sei-operator/sei-operator/api/v1alpha1"
 )
 
-// repetitions is how often is done what is done to one node after the other.
-const repetitions = 30
+const (
+	// repetitions is how often is done what is done to one node after the other.
+	repetitions = 30
+	// deletions is how many objects of a kind are deleted, one after the other.
+	deletions = 60
+	// missing is how many StatefulSets are deleted while no operator is there.
+	missing = 10
+)
 
 // BenchmarkOneNode is how long it takes to bring up a node whose pod and sidecar are
 // there at once, on a control plane that has nothing else to do.
@@ -17,45 +26,94 @@ func BenchmarkOneNode(b *testing.B) {
 	operator := r.build().start()
 	r.create("warm")
 	r.seen.untilSettled(b, []string{"warm"})
-	statuses := r.seen.nodes["warm"].statuses
 
-	audited := time.Now()
+	began, audited := readLoad(b), time.Now()
 	all := names("node", repetitions)
-	began := readLoad(b)
 	running, settled := r.oneByOne(all)
 	began.explain(b, "the operator's nodes, one by one")
 	r.countWrites(audited).reportPerNode(b, len(all))
+	ran, took := spread(b, "running", running), spread(b, "settled", settled)
 
 	slow := names("slow", 5)
 	for _, name := range slow {
 		r.sidecars.Node(r.namespace, name).Delay("configure-genesis", time.Second)
 	}
 	_, delayed := r.oneByOne(slow)
-	operator.end(syscall.SIGTERM)
-
-	script := newBaseline(b, statuses)
-	var plainRunning, plainSettled []time.Duration
-	for _, name := range append(names("warm", 1), names("node", repetitions)...) {
-		node := script.fullNode(name)
-		from := time.Now()
-		if err := script.person.Create(b.Context(), node); err != nil {
-			b.Fatal(err)
-		}
-		at, err := script.bringUp(node)
-		if err != nil {
-			b.Fatal(err)
-		}
-		plainRunning, plainSettled = append(plainRunning, at.Sub(from)), append(plainSettled, time.Since(from))
-	}
-	plain := spread(b, "baseline-running", plainRunning[1:])
-	spread(b, "baseline-settled", plainSettled[1:])
-	ours := spread(b, "running", running)
-	took := spread(b, "settled", settled)
-	b.ReportMetric(milliseconds(ours-plain), "overhead-p50-ms")
-	say(b, "over the baseline: %.0f ms", milliseconds(ours-plain))
+	operator.stop()
 	extra := quantile(delayed, 0.5) - took
 	b.ReportMetric(milliseconds(extra), "1s-task-costs-ms")
 	say(b, "a sidecar task that takes 1 s costs %.0f ms", milliseconds(extra))
+
+	script := newBaseline(b, r.statusesOf("warm"))
+	script.oneByOne(names("warm", 1))
+	began = readLoad(b)
+	plainRunning, plainSettled := script.oneByOne(names("node", repetitions))
+	began.explain(b, "the baseline, one by one")
+	plain := spread(b, "baseline-running", plainRunning)
+	spread(b, "baseline-settled", plainSettled)
+	b.ReportMetric(milliseconds(ran-plain), "overhead-p50-ms")
+	say(b, "over the baseline: %.0f ms", milliseconds(ran-plain))
+	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkSmallFleet is about a fleet that is created at once, and then left alone.
+func BenchmarkSmallFleet(b *testing.B) {
+	r := newRig(b)
+	operator := r.build().start()
+	all := names("node", *smallFleet)
+	r.compare(all)
+	operator.stop()
+	r.silence(all)
+	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkOneWedgedOfFifty is how long the others take while one sidecar accepts
+// connections and answers nothing, from the beginning.
+func BenchmarkOneWedgedOfFifty(b *testing.B) {
+	for _, wedged := range []bool{false, true} {
+		b.Run(fmt.Sprintf("wedged=%t", wedged), func(b *testing.B) {
+			r := newRig(b)
+			r.build().start()
+			all := names("node", 50)
+			r.create("warm")
+			r.seen.untilSettled(b, []string{"warm"})
+			if wedged {
+				defer r.sidecars.Node(r.namespace, all[0]).Wedge()()
+			}
+			began := time.Now()
+			r.createAll(all)
+			running, _ := r.seen.untilSettled(b, all[1:])
+			took := quantile(since(began, running), 1)
+			seconds(b, "49-running", took)
+			if node := r.seen.untilNode(b, all[0], "to be seen", func(*v1alpha1.SeiNode) bool { return true }); wedged && node.Status.Phase == v1alpha1.PhaseRunning {
+				b.Errorf("the wedged one is running")
+			}
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// BenchmarkLargeFleet is about a fleet that is created at once, damaged in many ways,
+// and looked after by an operator whose memory is measured.
+func BenchmarkLargeFleet(b *testing.B) {
+	r := newRig(b)
+	p := r.build()
+	operator := p.start()
+	empty := operator.memory()
+	all := names("node", *largeFleet)
+	r.compare(all)
+	reportMemory(b, empty, operator.memory(), len(all))
+
+	for _, kind := range []derived{configMaps, services, statefulSets} {
+		began := readLoad(b)
+		took := r.deleted(kind, all[:min(deletions, len(all))])
+		began.explain(b, "the deletions of "+kind.resource)
+		spread(b, kind.resource+"-back", took)
+	}
+	r.besideAWedge()
+
+	back := r.backAfterKill(p, operator, all[len(all)-min(missing, len(all)):])
+	seconds(b, "back-after-kill", back)
 	b.ReportMetric(0, "ns/op")
 }
 
@@ -70,3 +128,42 @@ func (r *rig) oneByOne(all []string) (running, settled []time.Duration) {
 	}
 	return running, settled
 }
+
+// besideAWedge reports how long nodes take to come up while the sidecar of another one
+// stopped answering in the middle of its plan, and how long otherwise.
+func (r *rig) besideAWedge() {
+	b := r.b
+	b.Helper()
+	undisturbed, _ := r.oneByOne(names("before", repetitions))
+	sidecar := r.sidecars.Node(r.namespace, "wedged")
+	release := sidecar.Block("config-apply")
+	r.create("wedged")
+	if _, err := sidecar.WaitCall(b.Context(), "config-apply"); err != nil {
+		b.Fatal(err)
+	}
+	unwedge := sidecar.Wedge()
+	disturbed, _ := r.oneByOne(names("beside", repetitions))
+	unwedge()
+	release()
+	r.seen.untilSettled(b, []string{"wedged"})
+	spread(b, "without-wedge", undisturbed)
+	spread(b, "beside-wedge", disturbed)
+}
+
+// reportMemory reports what the operator needs, at rest after it brought up a fleet.
+func reportMemory(b *testing.B, empty, full memory, nodes int) {
+	b.Helper()
+	const megabyte, kilobyte = 1e6, 1e3
+	for name, pair := range map[string][2]float64{"heap": {empty.heap, full.heap}, "rss": {empty.rss, full.rss}} {
+		perNode := (pair[1] - pair[0]) / float64(nodes)
+		b.ReportMetric(pair[0]/megabyte, name+"-empty-MB")
+		b.ReportMetric(pair[1]/megabyte, name+"-MB")
+		b.ReportMetric(perNode/kilobyte, name+"-kB/node")
+		say(b, "memory of the operator, %s: %.1f MB with no node, %.1f MB with %d, so %.0f kB per node",
+			name, pair[0]/megabyte, pair[1]/megabyte, nodes, perNode/kilobyte)
+	}
+}
+
+// stop ends an operator in order, kill as a crash does.
+func (o *running) stop() { o.end(syscall.SIGTERM) }
+func (o *running) kill() { o.end(syscall.SIGKILL) }

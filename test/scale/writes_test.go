@@ -23,14 +23,10 @@ type writes struct {
 // countWrites counts what the operator asked of the API server in a namespace since.
 func (r *rig) countWrites(since time.Time) writes {
 	r.b.Helper()
-	return count2(r.cluster.Audit(r.b, cluster.OperatorUser, since), r.namespace)
-}
-
-func count2(requests []cluster.AuditEvent, namespace string) writes {
 	w := writes{of: map[string]int{}}
-	for _, request := range requests {
+	for _, request := range r.cluster.Audit(r.b, cluster.OperatorUser, since) {
 		switch {
-		case request.Namespace != namespace || request.Resource == "leases":
+		case request.Namespace != r.namespace || request.Resource == "leases":
 			continue
 		case request.Read():
 			w.reads++
