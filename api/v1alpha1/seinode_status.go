@@ -71,6 +71,11 @@ type SeiNodeStatus struct {
 	// +optional
 	Slot *UpdateSlot `json:"slot,omitempty"`
 
+	// stopRequestedTime is since when a pause or a deletion waits for the moment at
+	// which seid may be stopped.
+	// +optional
+	StopRequestedTime *metav1.Time `json:"stopRequestedTime,omitempty"`
+
 	// admittedSpecHash identifies the spec that was last admitted to the node.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
@@ -141,7 +146,8 @@ type UpdateSlot struct {
 	// +required
 	Cause UpdateCause `json:"cause"`
 
-	// templateHash identifies the pod template that the node is updating to.
+	// templateHash identifies what the node is updating to: the pod template, or the
+	// configuration when only that changes.
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	TemplateHash string `json:"templateHash"`

@@ -1016,6 +1016,10 @@ func (in *SeiNodeStatus) DeepCopyInto(out *SeiNodeStatus) {
 		*out = new(UpdateSlot)
 		**out = **in
 	}
+	if in.StopRequestedTime != nil {
+		in, out := &in.StopRequestedTime, &out.StopRequestedTime
+		*out = (*in).DeepCopy()
+	}
 	if in.ResolvedPeers != nil {
 		in, out := &in.ResolvedPeers, &out.ResolvedPeers
 		*out = new(ResolvedPeers)

@@ -29,6 +29,7 @@ func StatefulSet(ctx context.Context, s *scope.Scope, current bool) (plan.Statef
 	case plan.Adopt, plan.Assert:
 		err = applyStatefulSet(ctx, s, current)
 	case plan.Forget:
+		s.Node.Status.Slot = plan.RecreateSlot(s.Input)
 		s.Node.Status.StatefulSet = nil
 		s.Report.Recreated(s.Node)
 		s.Report.Event(s.Node, scope.Event{Warning: true, Reason: "StatefulSetMissing", Message: step.Message + " It is made anew; the data volume stays."})
@@ -70,6 +71,7 @@ func applyStatefulSet(ctx context.Context, s *scope.Scope, current bool) error {
 		admit(s, current)
 		return nil
 	}
+	tellForcedStop(s, *want.Spec.Replicas)
 	want.UID = &found.UID
 	applied, err := kube.Apply(ctx, s.Kube, want)
 	if err != nil {
@@ -78,18 +80,24 @@ func applyStatefulSet(ctx context.Context, s *scope.Scope, current bool) error {
 	return track(ctx, s, applied, current)
 }
 
+// tellForcedStop tells of a stop at a moment at which it is not safe.
+func tellForcedStop(s *scope.Scope, replicas int32) {
+	if _, forced := plan.SafeStop(s.Input, plan.StopRequested(s.Input)); forced && replicas == 0 {
+		s.Report.Event(s.Node, scope.Event{Warning: true, Reason: "StopForced", Message: fmt.Sprintf(
+			"seid is stopped although that is not safe at this moment (%s).", s.Seen.Sidecar.Status.Seid.UnsafeBecause)})
+	}
+}
+
 // assertedStatefulSet is what the StatefulSet that is there has to be.
 func assertedStatefulSet(s *scope.Scope, owned *appsv1ac.StatefulSetApplyConfiguration, current bool) *appsv1ac.StatefulSetApplyConfiguration {
 	found := s.Seen.StatefulSet
-	replicas, _ := plan.Replicas(s.Input)
 	if s.RenderProblem != "" {
 		// What is wanted is not known, but a pause is carried out all the same.
 		want := copyOf(owned)
-		want.Spec.Replicas = &replicas
+		want.Spec.Replicas = replicas(s)
 		return want
 	}
 	want := desiredStatefulSet(s)
-	want.Spec.Replicas = &replicas
 	if !current {
 		want.Spec.Template = nil
 		if owned.Spec != nil {
@@ -111,9 +119,18 @@ func assertedStatefulSet(s *scope.Scope, owned *appsv1ac.StatefulSetApplyConfigu
 // desiredStatefulSet is a copy of what is wanted, to be changed at the top.
 func desiredStatefulSet(s *scope.Scope) *appsv1ac.StatefulSetApplyConfiguration {
 	want := copyOf(s.Want.StatefulSet)
-	replicas, _ := plan.Replicas(s.Input)
-	want.Spec.Replicas = &replicas
+	want.Spec.Replicas = replicas(s)
 	return want
+}
+
+// replicas is how many pods there shall be. A stop that waits for a safe moment is
+// looked at again when its time is over.
+func replicas(s *scope.Scope) *int32 {
+	count, gate := plan.Replicas(s.Input)
+	if gate != nil {
+		s.RequeueIn(gate.After)
+	}
+	return &count
 }
 
 func copyOf(set *appsv1ac.StatefulSetApplyConfiguration) *appsv1ac.StatefulSetApplyConfiguration {
@@ -166,6 +183,7 @@ func deleteImpostor(ctx context.Context, s *scope.Scope, step plan.StatefulSetSt
 	if err := s.Kube.Delete(ctx, "StatefulSet", s.Seen.StatefulSet); err != nil && !apierrors.IsNotFound(err) {
 		return outcome(s, "StatefulSet", s.Node.Name, err)
 	}
+	s.Node.Status.Slot = plan.RecreateSlot(s.Input)
 	s.Node.Status.StatefulSet, s.Seen.StatefulSet = nil, nil
 	s.Report.Recreated(s.Node)
 	s.Report.Event(s.Node, scope.Event{Warning: true, Reason: "ImpostorDeleted", Message: step.Message + " It was deleted and is made anew; the data volume stays."})

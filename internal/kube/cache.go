@@ -21,6 +21,9 @@ import (
 // indexClaim finds pods by the claims that they mount.
 const indexClaim = "claim"
 
+// indexChain finds SeiNodes by their chain.
+const indexChain = "chain"
+
 // NewScheme knows every kind that the operator deals with.
 func NewScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
@@ -74,6 +77,13 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 				return nil
 			}
 			return []string{render.ClaimName(node)}
+		}),
+		indexer.IndexField(ctx, &v1alpha1.SeiNode{}, indexChain, func(object client.Object) []string {
+			node, ok := object.(*v1alpha1.SeiNode)
+			if !ok {
+				return nil
+			}
+			return []string{node.Spec.ChainID}
 		}),
 	)
 }

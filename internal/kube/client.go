@@ -97,6 +97,13 @@ func (c *Client) NodesWithClaim(ctx context.Context, claim types.NamespacedName)
 	return names, err
 }
 
+// Chain are the SeiNodes of a chain.
+func (c *Client) Chain(ctx context.Context, chainID string) ([]v1alpha1.SeiNode, error) {
+	var list v1alpha1.SeiNodeList
+	err := c.cached.List(ctx, &list, client.MatchingFields{indexChain: chainID})
+	return list.Items, err
+}
+
 // Applicable is an object as the operator wants it.
 type Applicable interface {
 	runtime.ApplyConfiguration

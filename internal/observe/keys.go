@@ -21,9 +21,9 @@ const (
 	nodeKeyEntry    = "node_key.json"
 )
 
-// keys looks at the Secrets of all keys that the spec names. Nothing of a private
+// Keys looks at the Secrets of all keys that the spec names. Nothing of a private
 // key leaves this file.
-func keys(ctx context.Context, k *kube.Client, node *v1alpha1.SeiNode) (map[plan.KeyKind]plan.Key, error) {
+func Keys(ctx context.Context, k *kube.Client, node *v1alpha1.SeiNode) (map[plan.KeyKind]plan.Key, error) {
 	found := map[plan.KeyKind]plan.Key{}
 	for _, kind := range plan.KeysOf(&node.Spec) {
 		key, err := lookAt(ctx, k, node, kind)

@@ -41,10 +41,7 @@ func Node(ctx context.Context, k *kube.Client, fleet *agents.Fleet, node *v1alph
 	}
 	seen.OtherPods = others
 	seen.Sidecar = sidecar(fleet, node, seen.Pod)
-	if needsKeys(node, seen) {
-		seen.Keys, err = keys(ctx, k, node)
-	}
-	return seen, err
+	return seen, nil
 }
 
 // reader reads objects until the first error.
@@ -117,14 +114,4 @@ func sidecarPort(node *v1alpha1.SeiNode) int32 {
 		return node.Spec.Sidecar.Port
 	}
 	return defaultSidecarPort
-}
-
-// needsKeys tells whether a pod may come to be that mounts the keys.
-func needsKeys(node *v1alpha1.SeiNode, seen plan.Observation) bool {
-	if len(plan.KeysOf(&node.Spec)) == 0 || node.DeletionTimestamp != nil {
-		return false
-	}
-	set := seen.StatefulSet
-	return node.Status.Plan != nil || node.Status.Phase != v1alpha1.PhaseRunning ||
-		set == nil || set.Spec.Replicas != nil && *set.Spec.Replicas == 0
 }

@@ -24,6 +24,8 @@ const (
 	Blocked Step = "Blocked"
 	// BackOff: a plan is needed, and the last one failed a short while ago.
 	BackOff Step = "BackOff"
+	// Waiting: an update is needed, and other nodes come first.
+	Waiting Step = "Waiting"
 	// Start: Plan is to be persisted; it takes the place of the one that is there.
 	Start Step = "Start"
 	// Continue: the plan that is there is to be carried on with.
@@ -35,6 +37,8 @@ type Decision struct {
 	Step Step
 	// Plan is the one to start.
 	Plan *v1alpha1.Plan
+	// Slot is the place in the update budget that the plan takes.
+	Slot *v1alpha1.UpdateSlot
 	// Superseded is how the plan that is there ends, when another takes its place.
 	Superseded *v1alpha1.PlanRecord
 	Reason     v1alpha1.ConditionReason
@@ -55,6 +59,14 @@ func Decide(in Input) Decision {
 	case in.Node.Status.Phase != v1alpha1.PhaseRunning:
 		return begin(in, v1alpha1.PlanBootstrap, v1alpha1.ReasonBootstrapping, "The node is brought up for the first time.")
 	}
+	return decideBroughtUp(in)
+}
+
+// decideBroughtUp decides about a node that was brought up and has no plan.
+func decideBroughtUp(in Input) Decision {
+	if drift := FindDrift(in); drift != nil {
+		return begin(in, drift.Plan, drift.Reason, drift.Message)
+	}
 	if message, needed := needsApproval(in); needed {
 		return begin(in, v1alpha1.PlanReapprove, v1alpha1.ReasonNotApproved, message)
 	}
@@ -70,7 +82,11 @@ func decideRunning(in Input) Decision {
 	if message == "" {
 		return Decision{Step: Continue, Reason: v1alpha1.ReasonProgressing, Message: "The plan " + string(current.Type) + " is carried on with."}
 	}
-	next := begin(in, current.Type, v1alpha1.ReasonBootstrapping, "The node is brought up for the first time. "+message)
+	// What comes next is decided as if there were no plan.
+	without := in
+	without.Node = in.Node.DeepCopy()
+	without.Node.Status.Plan = nil
+	next := Decide(without)
 	next.Superseded = Record(in, v1alpha1.PlanOutcomeSuperseded, string(v1alpha1.PlanOutcomeSuperseded), message)
 	return next
 }
@@ -103,7 +119,8 @@ func begin(in Input, kind v1alpha1.PlanType, reason v1alpha1.ConditionReason, me
 				kind, last.Message, v1alpha1.AnnotationRetry),
 		}
 	}
-	return Decision{Step: Start, Reason: reason, Message: message, Plan: newPlan(in, kind, reason, message)}
+	next := newPlan(in, kind, reason, message)
+	return Decision{Step: Start, Reason: reason, Message: message, Plan: next, Slot: Slot(in, next)}
 }
 
 // ids of plans and tasks are derived from this.

@@ -23,16 +23,17 @@ type Gate struct {
 // gateInterval is how often a gate is looked at again that opens without a watch.
 const gateInterval = 10 * time.Second
 
-// bootstrapGates are asked in this order, so that the first that is shut is the one
-// to be told about.
-var bootstrapGates = []func(Input) *Gate{foreignGate, volumeGate, keyGate, witnessGate}
+// gatesOf are the gates of each plan. They are asked in this order, so that the first
+// that is shut is the one to be told about. A plan that replaces no pod has none. A
+// volume that somebody else uses holds no update: the pod that is there has it.
+var gatesOf = map[v1alpha1.PlanType][]func(Input) *Gate{
+	v1alpha1.PlanBootstrap:  {foreignGate, volumeGate, keyGate, witnessGate},
+	v1alpha1.PlanNodeUpdate: {foreignGate, holdsPod},
+}
 
 // ShutGate is the first gate that holds a plan of this type; nil when all are open.
 func ShutGate(in Input, kind v1alpha1.PlanType) *Gate {
-	if kind != v1alpha1.PlanBootstrap {
-		return nil // it changes nothing that a gate protects
-	}
-	for _, gate := range bootstrapGates {
+	for _, gate := range gatesOf[kind] {
 		if shut := gate(in); shut != nil {
 			return shut
 		}

@@ -103,3 +103,13 @@ func KeysOf(spec *v1alpha1.SeiNodeSpec) []KeyKind {
 func Bootstrapped(node *v1alpha1.SeiNode, claim *corev1.PersistentVolumeClaim) bool {
 	return claim != nil && claim.Annotations[v1alpha1.AnnotationBootstrapped] == string(node.UID)
 }
+
+// NeedsKeys tells whether the Secrets with keys have to be looked at: a pod may come
+// to be that mounts them.
+func NeedsKeys(in Input) bool {
+	if len(KeysOf(&in.Node.Spec)) == 0 || in.Node.DeletionTimestamp != nil {
+		return false
+	}
+	return in.Node.Status.Plan != nil || in.Node.Status.Phase != v1alpha1.PhaseRunning ||
+		!keepsPod(in.Seen.StatefulSet) || in.RenderProblem == "" && FindDrift(in) != nil
+}

@@ -110,3 +110,19 @@ func PodReady(pod *corev1.Pod) bool {
 func PodAlive(pod *corev1.Pod) bool {
 	return pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
 }
+
+// RunningImage is the image of a container that has started, as the pod names it:
+// what the container runtime reports may be another name of the same image.
+func RunningImage(pod *corev1.Pod, name string) string {
+	for i := range pod.Status.ContainerStatuses {
+		if c := &pod.Status.ContainerStatuses[i]; c.Name == name && c.State.Running != nil {
+			return imageOf(&pod.Spec, name)
+		}
+	}
+	for i := range pod.Status.InitContainerStatuses {
+		if c := &pod.Status.InitContainerStatuses[i]; c.Name == name && c.State.Running != nil {
+			return imageOf(&pod.Spec, name)
+		}
+	}
+	return ""
+}

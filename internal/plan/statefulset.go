@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -164,12 +165,14 @@ func Foreign(node *v1alpha1.SeiNode, kind string, object metav1.Object) *Gate {
 
 // Replicas is how many pods the StatefulSet shall have, and why not one.
 func Replicas(in Input) (int32, *Gate) {
-	switch {
-	case in.Node.DeletionTimestamp != nil:
-		return 0, &Gate{Reason: v1alpha1.ReasonTerminating, Message: "The node is being deleted."}
-	case in.Node.Spec.Paused:
-		return 0, &Gate{Reason: v1alpha1.ReasonPaused, Message: "The node is paused."}
-	case keepsPod(in.Seen.StatefulSet):
+	running := keepsPod(in.Seen.StatefulSet)
+	if in.Node.DeletionTimestamp != nil || in.Node.Spec.Paused {
+		if gate, _ := SafeStop(in, StopRequested(in)); gate != nil && running {
+			return 1, gate
+		}
+		return 0, stopReason(in.Node)
+	}
+	if running {
 		return 1, nil
 	}
 	// From here on a pod would come to be where there is none.
@@ -184,6 +187,21 @@ func Replicas(in Input) (int32, *Gate) {
 		return 0, gate
 	}
 	return 1, nil
+}
+
+func stopReason(node *v1alpha1.SeiNode) *Gate {
+	if node.DeletionTimestamp != nil {
+		return &Gate{Reason: v1alpha1.ReasonTerminating, Message: "The node is being deleted."}
+	}
+	return &Gate{Reason: v1alpha1.ReasonPaused, Message: "The node is paused."}
+}
+
+// StopRequested is since when a pause or a deletion waits to stop seid.
+func StopRequested(in Input) time.Time {
+	if since := in.Node.Status.StopRequestedTime; since != nil {
+		return since.Time
+	}
+	return in.Seen.Now
 }
 
 // keepsPod tells whether a StatefulSet has replicas. One that does not say how many

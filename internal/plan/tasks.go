@@ -19,6 +19,8 @@ const (
 	TaskConfigureStateSync      = "configure-state-sync"
 	TaskConfigValidate          = "config-validate"
 	TaskMarkReady               = "mark-ready"
+	TaskObserveImage            = "observe-image"
+	TaskRestartSeid             = "restart-seid"
 )
 
 var keyTasks = map[KeyKind]string{
@@ -29,16 +31,33 @@ var keyTasks = map[KeyKind]string{
 
 // tasksOf are the tasks of a plan, in order.
 func tasksOf(in Input, kind v1alpha1.PlanType) []string {
-	if kind == v1alpha1.PlanReapprove {
+	switch kind {
+	case v1alpha1.PlanReapprove:
 		return []string{TaskMarkReady}
+	case v1alpha1.PlanConfigUpdate:
+		// What seid would refuse is found while the old configuration still runs.
+		return []string{TaskConfigValidate, TaskApplyNodeConfig, TaskConfigApply, TaskRestartSeid}
+	case v1alpha1.PlanNodeUpdate:
+		return append(preparations(in), TaskApplyNodeConfig, TaskApplyStatefulSet, TaskApplyService, TaskReplacePod, TaskObserveImage, TaskMarkReady)
+	default:
+		return bootstrapTasks(in)
 	}
-	tasks := []string{TaskEnsureDataPVC}
+}
+
+// preparations are what every plan does that leads to a new pod.
+func preparations(in Input) []string {
+	var tasks []string
 	for _, key := range KeysOf(&in.Node.Spec) {
 		tasks = append(tasks, keyTasks[key])
 	}
 	if in.Want.ProxyConfig != nil {
 		tasks = append(tasks, TaskApplyRBACProxyConfig)
 	}
+	return tasks
+}
+
+func bootstrapTasks(in Input) []string {
+	tasks := append([]string{TaskEnsureDataPVC}, preparations(in)...)
 	tasks = append(tasks, TaskApplyNodeConfig, TaskApplyService, TaskApplyStatefulSet, TaskReplacePod)
 	// A volume on which an earlier SeiNode of this name was brought up has its genesis
 	// file and its data. Nothing of that is done again.

@@ -49,6 +49,11 @@ func (r *reader) settings(v value, settings *Settings) {
 				"proxyImage": func(v value) { r.image(v, &settings.AccessControl.ProxyImage) },
 			})
 		},
+		"updates": func(v value) {
+			r.fields(v, map[string]func(value){
+				"maxConcurrent": func(v value) { r.count(v, &settings.MaxConcurrentUpdates) },
+			})
+		},
 		"modes": func(v value) {
 			known := map[string]func(value){}
 			for mode := range settings.Modes {
@@ -74,6 +79,15 @@ func (r *reader) image(v value, image *string) {
 		return
 	}
 	*image = text
+}
+
+func (r *reader) count(v value, count *int) {
+	number, err := strconv.Atoi(v.Value)
+	if v.ShortTag() != "!!int" || err != nil || number < 1 {
+		r.report(v, "write a number of at least 1, for example 1")
+		return
+	}
+	*count = number
 }
 
 func (r *reader) flag(v value, flag *bool) {

@@ -22,6 +22,9 @@ type Settings struct {
 	SidecarImage string
 	// AccessControl says who may talk to sidecars.
 	AccessControl AccessControl
+	// MaxConcurrentUpdates is how many nodes of one chain are updated at once, when
+	// the operator or these settings are the cause.
+	MaxConcurrentUpdates int
 	// Modes are the settings of each mode. Every mode is in it.
 	Modes map[v1alpha1.Mode]ModeSettings
 	// Witnesses are, by chain id, the RPC servers against which state sync verifies
@@ -57,7 +60,8 @@ type Storage struct {
 // Default is what holds without any settings.
 func Default() Settings {
 	return Settings{
-		SidecarImage: sidecarRepository + ":" + Version,
+		SidecarImage:         sidecarRepository + ":" + Version,
+		MaxConcurrentUpdates: 1,
 		Modes: map[v1alpha1.Mode]ModeSettings{
 			v1alpha1.ModeFullNode:  modeDefault("32", "256Gi", "2000Gi"),
 			v1alpha1.ModeValidator: modeDefault("16", "128Gi", "2000Gi"),

@@ -70,11 +70,14 @@ func stalled(ready verdict) metav1.Condition {
 }
 
 func nodeUpdate(in Input) metav1.Condition {
-	p := in.Node.Status.Plan
-	if p != nil && (p.Type == v1alpha1.PlanNodeUpdate || p.Type == v1alpha1.PlanConfigUpdate) {
-		return condition(v1alpha1.ConditionNodeUpdateInProgress, metav1.ConditionTrue, v1alpha1.ConditionReason(p.Reason), p.Message)
+	kind, p := v1alpha1.ConditionNodeUpdateInProgress, in.Node.Status.Plan
+	switch {
+	case p != nil && (p.Type == v1alpha1.PlanNodeUpdate || p.Type == v1alpha1.PlanConfigUpdate):
+		return condition(kind, metav1.ConditionTrue, v1alpha1.ConditionReason(p.Reason), p.Message)
+	case in.Decision.Step == plan.Waiting, in.Decision.Step == plan.BackOff && in.Node.Status.Phase == v1alpha1.PhaseRunning:
+		return condition(kind, metav1.ConditionFalse, in.Decision.Reason, in.Decision.Message)
 	}
-	return condition(v1alpha1.ConditionNodeUpdateInProgress, metav1.ConditionFalse, v1alpha1.ReasonUpToDate, "No update is under way.")
+	return condition(kind, metav1.ConditionFalse, v1alpha1.ReasonUpToDate, "No update is under way.")
 }
 
 func sidecarReady(in Input) metav1.Condition {
@@ -108,6 +111,8 @@ func paused(in Input) metav1.Condition {
 	switch {
 	case !in.Node.Spec.Paused:
 		return condition(kind, metav1.ConditionFalse, v1alpha1.ReasonNotPaused, "The node is not paused.")
+	case waitsToStop(in) != nil:
+		return condition(kind, metav1.ConditionFalse, v1alpha1.ReasonWaitingForSafeStop, waitsToStop(in).Message)
 	case in.Seen.Pod != nil:
 		return condition(kind, metav1.ConditionFalse, v1alpha1.ReasonStopping, fmt.Sprintf("The pod %s is still there.", in.Seen.Pod.Name))
 	case in.Seen.StatefulSet != nil && in.Seen.StatefulSet.Spec.Replicas != nil && *in.Seen.StatefulSet.Spec.Replicas > 0:
@@ -115,6 +120,14 @@ func paused(in Input) metav1.Condition {
 		return condition(kind, metav1.ConditionFalse, v1alpha1.ReasonStopping, "The StatefulSet is not scaled down yet.")
 	}
 	return condition(kind, metav1.ConditionTrue, v1alpha1.ReasonPaused, fmt.Sprintf("The pod is gone and the claim %s is free.", render.ClaimName(in.Node)))
+}
+
+// waitsToStop is why a pause or a deletion does not stop seid yet; nil: it does.
+func waitsToStop(in Input) *plan.Gate {
+	if replicas, gate := plan.Replicas(in.Input); replicas > 0 {
+		return gate
+	}
+	return nil
 }
 
 // held stays as it was while nobody can tell: the hold is on the volume.

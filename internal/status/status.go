@@ -6,7 +6,6 @@ package status
 import (
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -40,6 +39,12 @@ func Set(in Input) time.Duration {
 	}
 	for _, condition := range bounded(in, conditions(in)) {
 		meta.SetStatusCondition(&status.Conditions, condition)
+	}
+	setStop(in)
+	if status.Slot != nil && plan.SlotEnds(in.Node, func(kind v1alpha1.ConditionType) metav1.ConditionStatus {
+		return meta.FindStatusCondition(status.Conditions, string(kind)).Status
+	}) {
+		status.Slot = nil
 	}
 	if wait := plan.UnschedulableIn(in.Seen.Pod, in.Seen.Now); wait > 0 {
 		return wait
@@ -85,6 +90,17 @@ func setPhase(in Input) {
 	}
 }
 
+// setStop remembers since when a pause or a deletion waits to stop seid.
+func setStop(in Input) {
+	status := &in.Node.Status
+	switch waits := waitsToStop(in) != nil; {
+	case !waits:
+		status.StopRequestedTime = nil
+	case status.StopRequestedTime == nil:
+		status.StopRequestedTime = new(metav1.NewTime(in.Seen.Now))
+	}
+}
+
 // setPod tells what runs, from the pod that runs. It stays as it was while there is
 // no pod, or none that has started.
 func setPod(in Input) {
@@ -92,7 +108,7 @@ func setPod(in Input) {
 	if pod == nil || pod.DeletionTimestamp != nil {
 		return
 	}
-	seid, sidecar := runningImage(pod, render.ContainerSeid), runningImage(pod, render.ContainerSidecar)
+	seid, sidecar := plan.RunningImage(pod, render.ContainerSeid), plan.RunningImage(pod, render.ContainerSidecar)
 	if seid == "" && sidecar == "" {
 		return
 	}
@@ -103,29 +119,4 @@ func setPod(in Input) {
 		status.CurrentSidecarImage = sidecar
 	}
 	status.PodTemplateHash = pod.Annotations[v1alpha1.AnnotationTemplateHash]
-}
-
-// runningImage is the image of a container that has started, as the pod names it:
-// what the container runtime reports may be another name of the same image.
-func runningImage(pod *corev1.Pod, name string) string {
-	for i := range pod.Status.ContainerStatuses {
-		if c := &pod.Status.ContainerStatuses[i]; c.Name == name && c.State.Running != nil {
-			return specImage(pod.Spec.Containers, name)
-		}
-	}
-	for i := range pod.Status.InitContainerStatuses {
-		if c := &pod.Status.InitContainerStatuses[i]; c.Name == name && c.State.Running != nil {
-			return specImage(pod.Spec.InitContainers, name)
-		}
-	}
-	return ""
-}
-
-func specImage(containers []corev1.Container, name string) string {
-	for i := range containers {
-		if containers[i].Name == name {
-			return containers[i].Image
-		}
-	}
-	return ""
 }

@@ -2,6 +2,7 @@ package status
 
 import (
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -22,7 +23,7 @@ type verdict struct {
 // its effects.
 var checks = []func(Input) *verdict{
 	beingDeleted, isPaused, inTrouble, volumeTrouble, gateShut, isHeld, parked, upgradeHalt, podTrouble,
-	scaledToZero, planUnderWay, planFailed, sidecarTrouble, notReady,
+	scaledToZero, unsafeStop, planUnderWay, planFailed, sidecarTrouble, notReady,
 }
 
 func summary(in Input) verdict {
@@ -47,6 +48,9 @@ func person(reason v1alpha1.ConditionReason, format string, args ...any) *verdic
 func beingDeleted(in Input) *verdict {
 	if in.Node.DeletionTimestamp == nil {
 		return nil
+	}
+	if gate := waitsToStop(in); gate != nil {
+		return because(gate.Reason, "%s", gate.Message)
 	}
 	if in.Seen.Pod != nil {
 		if reason, message := plan.PodTrouble(in.Seen.Pod, in.Seen.Now); reason == v1alpha1.ReasonPodUnreachable {
@@ -128,6 +132,26 @@ func podTrouble(in Input) *verdict {
 func scaledToZero(in Input) *verdict {
 	if replicas, gate := plan.Replicas(in.Input); replicas == 0 && in.Seen.StatefulSet != nil {
 		return &verdict{Gate: *gate}
+	}
+	return nil
+}
+
+// stops are the tasks that stop seid.
+var stops = map[string]bool{plan.TaskReplacePod: true, plan.TaskRestartSeid: true}
+
+// unsafeStop tells of an update that waits for the moment at which seid may be
+// stopped.
+func unsafeStop(in Input) *verdict {
+	if in.Node.Status.Plan == nil {
+		return nil
+	}
+	for _, task := range in.Node.Status.Plan.Tasks {
+		if task.Status != v1alpha1.PlanTaskRunning || !stops[task.Type] || task.StartTime == nil {
+			continue
+		}
+		if gate, _ := plan.SafeStop(in.Input, task.StartTime.Time); gate != nil && strings.HasPrefix(gate.Message, strings.TrimSuffix(task.Message, "...")) {
+			return because(gate.Reason, "%s", gate.Message)
+		}
 	}
 	return nil
 }

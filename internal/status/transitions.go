@@ -14,7 +14,7 @@ import (
 // the change alone, so nothing is told twice.
 func Transitions(before, after *v1alpha1.SeiNodeStatus) []scope.Event {
 	var events []scope.Event
-	for _, found := range []*scope.Event{planEnded(before, after), planStarted(before, after), tracked(before, after), readyChanged(before, after)} {
+	for _, found := range []*scope.Event{planEnded(before, after), planStarted(before, after), tracked(before, after), updateWaits(before, after), readyChanged(before, after)} {
 		if found != nil {
 			events = append(events, *found)
 		}
@@ -48,6 +48,16 @@ func tracked(before, after *v1alpha1.SeiNodeStatus) *scope.Event {
 		return nil
 	}
 	return told(false, "StatefulSetTracked", "The StatefulSet %s (uid %s) is the node's.", after.StatefulSet.Name, after.StatefulSet.UID)
+}
+
+// updateWaits tells of an update that has to wait for other nodes.
+func updateWaits(before, after *v1alpha1.SeiNodeStatus) *scope.Event {
+	kind := string(v1alpha1.ConditionNodeUpdateInProgress)
+	waits, was := meta.FindStatusCondition(after.Conditions, kind), meta.FindStatusCondition(before.Conditions, kind)
+	if waits == nil || waits.Reason != string(v1alpha1.ReasonWaitingForBudget) || was != nil && was.Reason == waits.Reason && was.Message == waits.Message {
+		return nil
+	}
+	return told(false, waits.Reason, "%s", waits.Message)
 }
 
 func readyChanged(before, after *v1alpha1.SeiNodeStatus) *scope.Event {

@@ -3,6 +3,7 @@ package task
 import (
 	"context"
 
+	"github.com/sei-operator/sei-operator/api/v1alpha1"
 	"github.com/sei-operator/sei-operator/internal/derived"
 	"github.com/sei-operator/sei-operator/internal/plan"
 	"github.com/sei-operator/sei-operator/internal/scope"
@@ -44,7 +45,11 @@ func configureStateSync(ctx context.Context, s *scope.Scope, index int) (Outcome
 
 // configValidate has the sidecar look for what seid would refuse.
 func configValidate(ctx context.Context, s *scope.Scope, index int) (Outcome, error) {
-	outcome, _, err := onSidecar(ctx, s, index, tasks.TypeConfigValidate, tasks.ConfigValidate{})
+	params := tasks.ConfigValidate{}
+	if s.Node.Status.Plan.Type == v1alpha1.PlanConfigUpdate {
+		params.Document = new(plan.WantedDocument(s.Input)) // before it is applied
+	}
+	outcome, _, err := onSidecar(ctx, s, index, tasks.TypeConfigValidate, params)
 	return outcome, err
 }
 

@@ -9,6 +9,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/sei-operator/sei-operator/api/v1alpha1"
+	"github.com/sei-operator/sei-operator/internal/plan"
 	"github.com/sei-operator/sei-operator/internal/scope"
 )
 
@@ -18,7 +20,7 @@ import (
 // The pod's own revision is compared with the one that the StatefulSet updates to.
 // The current revision of the StatefulSet is of no use: with OnDelete it does not
 // advance, so that an image that goes from A to B and back would find nothing to do.
-func replacePod(ctx context.Context, s *scope.Scope, _ int) (Outcome, error) {
+func replacePod(ctx context.Context, s *scope.Scope, index int) (Outcome, error) {
 	set, pod := s.Seen.StatefulSet, s.Seen.Pod
 	if set != nil && set.Generation == 1 && pod == nil {
 		return Done(""), nil // it never had another template
@@ -29,14 +31,22 @@ func replacePod(ctx context.Context, s *scope.Scope, _ int) (Outcome, error) {
 	if pod == nil || !stale(set, pod) {
 		return Done(""), nil
 	}
-	switch {
-	case pod.DeletionTimestamp != nil:
+	if pod.DeletionTimestamp != nil {
 		return Wait(0, "Waits for the pod %s to end.", pod.Name), nil
-	case s.Seen.Sidecar.Connected && s.Seen.Sidecar.Status.Approved:
-		// It runs seid. Replacing it is for a plan that waits for a safe moment.
+	}
+	if s.Node.Status.Plan.Type == v1alpha1.PlanBootstrap && s.Seen.Sidecar.Connected && s.Seen.Sidecar.Status.Approved {
+		// It runs seid. Replacing it is for a plan that says so beforehand.
 		return Done(fmt.Sprintf("The pod %s is approved to run and stays.", pod.Name)), nil
 	}
-	s.Report.Event(s.Node, scope.Event{Reason: "PodReplaced", Message: fmt.Sprintf("The pod %s was made from an earlier template and is deleted; it was never approved to run.", pod.Name)})
+	gate, forced := plan.SafeStop(s.Input, s.Node.Status.Plan.Tasks[index].StartTime.Time)
+	if gate != nil {
+		return Wait(gate.After, "%s", gate.Message), nil
+	}
+	message := fmt.Sprintf("The pod %s is deleted, because it was made from another template. %s", pod.Name, s.Node.Status.Plan.Message)
+	if forced {
+		message += " seid is stopped although that is not safe at this moment."
+	}
+	s.Report.Event(s.Node, scope.Event{Warning: forced, Reason: "PodReplaced", Message: message})
 	if err := s.Kube.Delete(ctx, "Pod", pod); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return Outcome{}, err
 	}

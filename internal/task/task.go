@@ -75,8 +75,8 @@ var definitions = map[string]definition{
 	plan.TaskApplyNodeConfig:         {deadline: 5 * time.Minute, run: applyNodeConfig},
 	plan.TaskApplyService:            {deadline: 5 * time.Minute, run: applyService},
 	plan.TaskApplyStatefulSet:        {deadline: 5 * time.Minute, run: applyStatefulSet},
-	// A pod has ten minutes to end.
-	plan.TaskReplacePod: {deadline: podPatience, run: replacePod},
+	// It may wait half an hour for a safe moment, and the pod has ten minutes to end.
+	plan.TaskReplacePod: {deadline: time.Hour, run: replacePod},
 	// The file may be published long after the node was declared.
 	plan.TaskConfigureGenesis: {deadline: 2 * time.Hour, retries: 180, run: configureGenesis},
 	plan.TaskDiscoverPeers:    {deadline: podPatience, run: discoverPeers},
@@ -85,6 +85,9 @@ var definitions = map[string]definition{
 	plan.TaskConfigureStateSync: {deadline: 2 * time.Hour, retries: 180, run: configureStateSync},
 	plan.TaskConfigValidate:     {deadline: podPatience, retries: 3, run: configValidate},
 	plan.TaskMarkReady:          {deadline: podPatience, retries: 5, run: markReady},
+	plan.TaskObserveImage:       {deadline: podPatience, run: observeImage},
+	// It may wait half an hour for a safe moment, and seid takes its time to come up.
+	plan.TaskRestartSeid: {deadline: time.Hour, retries: 3, run: restartSeid},
 }
 
 // The pause before another try grows with each failure.

@@ -92,3 +92,39 @@ func (r *rig) createKeys(name string) string {
 	secret("-node", "node_key.json", map[string]any{"priv_key": node})
 	return public["value"]
 }
+
+func slicesContains(list []string, item string) bool { return slices.Contains(list, item) }
+
+// watchSlots watches the nodes from now on, and returns what tells how many of them
+// took a place in the update budget at once, at most.
+func (r *rig) watchSlots() func() int {
+	r.t.Helper()
+	ctx, cancel := context.WithCancel(r.t.Context())
+	events, err := r.person.Watch(ctx, &v1alpha1.SeiNodeList{}, client.InNamespace(r.namespace))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	most := 0
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		taken := map[string]bool{}
+		for event := range events.ResultChan() {
+			node, ok := event.Object.(*v1alpha1.SeiNode)
+			if !ok {
+				continue
+			}
+			delete(taken, node.Name)
+			if node.Status.Slot != nil {
+				taken[node.Name] = true
+			}
+			most = max(most, len(taken))
+		}
+	}()
+	return func() int {
+		cancel()
+		events.Stop()
+		<-done
+		return most
+	}
+}

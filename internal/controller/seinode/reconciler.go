@@ -36,6 +36,8 @@ type Reconciler struct {
 	Clock    clock.PassiveClock
 	// Metrics tells how it stands with each node.
 	Metrics *Metrics
+
+	budget budget
 }
 
 // Reconcile looks at one node and takes it one step further.
@@ -57,6 +59,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	if node.DeletionTimestamp == nil {
+		unlock, err := r.decide(ctx, s)
+		if err != nil {
+			return reconcile.Result{}, err
+		}
+		defer unlock()
+	}
 	err = r.act(ctx, s)
 	return r.record(ctx, s, node, err)
 }
@@ -73,6 +82,10 @@ func (r *Reconciler) observe(ctx context.Context, node *v1alpha1.SeiNode) (*scop
 		s.RenderProblem = err.Error()
 	}
 	plan.Rebuild(s.Input)
+	if plan.NeedsKeys(s.Input) {
+		s.Seen.Keys, err = observe.Keys(ctx, r.Tools.Kube, node)
+		return s, err
+	}
 	return s, nil
 }
 
@@ -81,13 +94,16 @@ func (r *Reconciler) act(ctx context.Context, s *scope.Scope) error {
 	if s.Node.DeletionTimestamp != nil {
 		return derived.Assert(ctx, s)
 	}
-	s.Decision = plan.Decide(s.Input)
 	s.RequeueIn(s.Decision.After)
 	err := derived.Assert(ctx, s)
+	if s.Decision.Superseded != nil {
+		s.Node.Status.LastPlan, s.Node.Status.Plan = s.Decision.Superseded, nil
+	}
 	switch s.Decision.Step {
 	case plan.Start:
 		start(s)
 	case plan.Continue:
+		// Where a reference was cleared just now, the plan goes on when that is persisted.
 		if s.Node.Status.StatefulSet != nil || s.Persisted.StatefulSet == nil {
 			err = errors.Join(err, task.Execute(ctx, s))
 		}
@@ -95,7 +111,10 @@ func (r *Reconciler) act(ctx context.Context, s *scope.Scope) error {
 		if s.Node.Status.Plan != nil {
 			task.Freeze(s.Node.Status.Plan)
 		}
-	case plan.Idle, plan.Blocked, plan.BackOff:
+	case plan.Idle:
+		// What was edited reached the node, or needs not to.
+		s.Node.Status.AdmittedSpecHash = s.Want.SpecHash
+	case plan.Blocked, plan.BackOff, plan.Waiting:
 	}
 	return err
 }
@@ -103,12 +122,15 @@ func (r *Reconciler) act(ctx context.Context, s *scope.Scope) error {
 // start writes a plan down. Nothing of it is done before that is persisted.
 func start(s *scope.Scope) {
 	state := &s.Node.Status
-	if s.Decision.Superseded != nil {
-		state.LastPlan = s.Decision.Superseded
-	}
 	state.Plan = s.Decision.Plan
+	if s.Decision.Slot != nil {
+		state.Slot = s.Decision.Slot
+	}
 	if state.Plan.Type == v1alpha1.PlanBootstrap {
-		state.Phase, state.AdmittedSpecHash = v1alpha1.PhaseInitializing, s.Want.SpecHash
+		state.Phase = v1alpha1.PhaseInitializing
+	}
+	if state.Plan.Type != v1alpha1.PlanReapprove {
+		state.AdmittedSpecHash = s.Want.SpecHash
 	}
 	s.RequeueIn(atOnce)
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 
@@ -21,6 +22,7 @@ var phases = []v1alpha1.SeiNodePhase{
 type Metrics struct {
 	phase       *prometheus.GaugeVec
 	ready       *prometheus.GaugeVec
+	update      *prometheus.GaugeVec
 	recreations *prometheus.CounterVec
 	plans       *prometheus.HistogramVec
 	tasks       *prometheus.HistogramVec
@@ -37,6 +39,9 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		ready: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "sei_operator_node_ready", Help: "1 when the condition Ready of a node is True.",
 		}, append(node, "reason")),
+		update: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "sei_operator_node_update", Help: "1 while a node takes a place in the update budget (updating), or waits for one (waiting).",
+		}, append(node, "state")),
 		recreations: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sei_operator_statefulset_recreations_total", Help: "StatefulSets of a node that were gone or replaced and are made anew.",
 		}, node),
@@ -52,7 +57,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 			Name: "sei_operator_task_retries_total", Help: "Tasks of plans that failed and are tried again.",
 		}, []string{"type"}),
 	}
-	for _, collector := range []prometheus.Collector{m.phase, m.ready, m.recreations, m.plans, m.tasks, m.retries} {
+	for _, collector := range []prometheus.Collector{m.phase, m.ready, m.update, m.recreations, m.plans, m.tasks, m.retries} {
 		if err := registry.Register(collector); err != nil {
 			return nil, err
 		}
@@ -71,6 +76,9 @@ func (m *Metrics) Observe(node *v1alpha1.SeiNode, before *v1alpha1.SeiNodeStatus
 			m.ready.WithLabelValues(node.Namespace, node.Name, c.Reason).Set(oneIf(c.Status == "True"))
 		}
 	}
+	c := meta.FindStatusCondition(node.Status.Conditions, string(v1alpha1.ConditionNodeUpdateInProgress))
+	m.update.WithLabelValues(node.Namespace, node.Name, "updating").Set(oneIf(node.Status.Slot != nil))
+	m.update.WithLabelValues(node.Namespace, node.Name, "waiting").Set(oneIf(c != nil && c.Reason == string(v1alpha1.ReasonWaitingForBudget)))
 	last := node.Status.LastPlan
 	if last != nil && (before.LastPlan == nil || !before.LastPlan.CompletionTime.Equal(&last.CompletionTime)) {
 		m.plans.WithLabelValues(string(last.Type), string(last.Outcome)).Observe(last.CompletionTime.Sub(last.StartTime.Time).Seconds())
@@ -82,6 +90,7 @@ func (m *Metrics) Forget(node types.NamespacedName) {
 	labels := labelsOf(node.Namespace, node.Name)
 	m.phase.DeletePartialMatch(labels)
 	m.ready.DeletePartialMatch(labels)
+	m.update.DeletePartialMatch(labels)
 	m.recreations.DeletePartialMatch(labels)
 }
 

@@ -7,6 +7,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -85,6 +86,7 @@ func Setup(m manager.Manager, r *Reconciler, waker *Waker) error {
 		Watches(&corev1.ConfigMap{}, byLabel).
 		Watches(&corev1.Pod{}, byClaim).
 		Watches(&corev1.PersistentVolumeClaim{}, byClaim).
+		Watches(&v1alpha1.SeiNode{}, handler.EnqueueRequestsFromMapFunc(r.waiters), builder.WithPredicates(freesPlace())).
 		WatchesRawSource(waker).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
@@ -129,4 +131,38 @@ func worthALook() predicate.Predicate {
 		},
 	}
 	return predicate.Or[kube.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, changedStatus)
+}
+
+// waiters are the nodes of the chain that wait for a place in the update budget.
+func (r *Reconciler) waiters(ctx context.Context, object kube.Object) []reconcile.Request {
+	node, ok := object.(*v1alpha1.SeiNode)
+	if !ok {
+		return nil
+	}
+	chain, err := r.Tools.Kube.Chain(ctx, node.Spec.ChainID)
+	if err != nil {
+		return nil // they look again by themselves
+	}
+	var requests []reconcile.Request
+	for i := range chain {
+		c := meta.FindStatusCondition(chain[i].Status.Conditions, string(v1alpha1.ConditionNodeUpdateInProgress))
+		if c != nil && c.Reason == string(v1alpha1.ReasonWaitingForBudget) {
+			requests = append(requests, requestsFor(chain[i].Namespace, chain[i].Name)...)
+		}
+	}
+	return requests
+}
+
+// freesPlace lets a node pass that no longer takes a place in the update budget.
+func freesPlace() predicate.Predicate {
+	place := func(object kube.Object) bool {
+		node, ok := object.(*v1alpha1.SeiNode)
+		return ok && node.Status.Slot != nil
+	}
+	return predicate.Funcs{
+		CreateFunc:  func(event.CreateEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+		UpdateFunc:  func(e event.UpdateEvent) bool { return place(e.ObjectOld) && !place(e.ObjectNew) },
+		DeleteFunc:  func(e event.DeleteEvent) bool { return place(e.Object) },
+	}
 }

@@ -717,6 +717,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: statefulSet
       type:
         namedType: com.github.sei-operator.sei-operator.api.v1alpha1.ObjectIdentity
+    - name: stopRequestedTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
 - name: com.github.sei-operator.sei-operator.api.v1alpha1.SeiNodeTask
   map:
     fields:

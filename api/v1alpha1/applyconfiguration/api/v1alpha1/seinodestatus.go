@@ -44,6 +44,9 @@ type SeiNodeStatusApplyConfiguration struct {
 	DataVolume *ObjectIdentityApplyConfiguration `json:"dataVolume,omitempty"`
 	// slot is the place in the update budget that the node takes.
 	Slot *UpdateSlotApplyConfiguration `json:"slot,omitempty"`
+	// stopRequestedTime is since when a pause or a deletion waits for the moment at
+	// which seid may be stopped.
+	StopRequestedTime *metav1.Time `json:"stopRequestedTime,omitempty"`
 	// admittedSpecHash identifies the spec that was last admitted to the node.
 	AdmittedSpecHash *string `json:"admittedSpecHash,omitempty"`
 	// configSerial is the serial number of the node's configuration; a higher one
@@ -172,6 +175,14 @@ func (b *SeiNodeStatusApplyConfiguration) WithDataVolume(value *ObjectIdentityAp
 // If called multiple times, the Slot field is set to the value of the last call.
 func (b *SeiNodeStatusApplyConfiguration) WithSlot(value *UpdateSlotApplyConfiguration) *SeiNodeStatusApplyConfiguration {
 	b.Slot = value
+	return b
+}
+
+// WithStopRequestedTime sets the StopRequestedTime field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the StopRequestedTime field is set to the value of the last call.
+func (b *SeiNodeStatusApplyConfiguration) WithStopRequestedTime(value metav1.Time) *SeiNodeStatusApplyConfiguration {
+	b.StopRequestedTime = &value
 	return b
 }
 

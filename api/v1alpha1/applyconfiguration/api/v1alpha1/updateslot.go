@@ -13,7 +13,8 @@ import (
 type UpdateSlotApplyConfiguration struct {
 	// cause is why the node is updating.
 	Cause *apiv1alpha1.UpdateCause `json:"cause,omitempty"`
-	// templateHash identifies the pod template that the node is updating to.
+	// templateHash identifies what the node is updating to: the pod template, or the
+	// configuration when only that changes.
 	TemplateHash *string `json:"templateHash,omitempty"`
 }
 

@@ -1,0 +1,158 @@
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+
+	"github.com/sei-operator/sei-operator/api/v1alpha1"
+	"github.com/sei-operator/sei-operator/internal/render"
+	"github.com/sei-operator/sei-operator/internal/seid"
+)
+
+// Drift is a difference between a node that runs and what is wanted of it.
+type Drift struct {
+	// Plan is the one that puts it right.
+	Plan    v1alpha1.PlanType
+	Reason  v1alpha1.ConditionReason
+	Message string
+}
+
+// drifts are asked in this order, so that of several differences the one is told
+// that a person would name first. What needs a new pod comes before what does not:
+// the new pod brings the configuration with it.
+var drifts = []func(Input) *Drift{imageDrift, sidecarImageDrift, templateDrift, foreignTemplate, configDrift}
+
+// FindDrift is the first difference; nil: there is none.
+func FindDrift(in Input) *Drift {
+	if in.Seen.StatefulSet == nil || StatefulSet(in).Action != Assert {
+		return nil // it is made from the current spec, or is none of our business
+	}
+	for _, check := range drifts {
+		if found := check(in); found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+func nodeUpdate(reason v1alpha1.ConditionReason, format string, args ...any) *Drift {
+	return &Drift{Plan: v1alpha1.PlanNodeUpdate, Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+// template is what the node's pod is made from: that of the pod that is there, or
+// the one that the next pod gets.
+func template(in Input) corev1.PodTemplateSpec {
+	if pod := in.Seen.Pod; pod != nil && pod.DeletionTimestamp == nil {
+		return corev1.PodTemplateSpec{ObjectMeta: pod.ObjectMeta, Spec: pod.Spec}
+	}
+	return in.Seen.StatefulSet.Spec.Template
+}
+
+func imageOf(spec *corev1.PodSpec, container string) string {
+	for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
+		if c.Name == container {
+			return c.Image
+		}
+	}
+	return ""
+}
+
+func imageDrift(in Input) *Drift {
+	current := template(in)
+	if has := imageOf(&current.Spec, render.ContainerSeid); has != in.Want.SeidImage {
+		return nodeUpdate(v1alpha1.ReasonImageChanged, "The image of seid goes from %s to %s.", has, in.Want.SeidImage)
+	}
+	return nil
+}
+
+func sidecarImageDrift(in Input) *Drift {
+	current := template(in)
+	if has := imageOf(&current.Spec, render.ContainerSidecar); has != in.Want.SidecarImage {
+		return nodeUpdate(v1alpha1.ReasonSidecarImageChanged, "The image of the sidecar goes from %s to %s.", has, in.Want.SidecarImage)
+	}
+	return nil
+}
+
+// templateDrift is about everything else in the pod. A pod from before templates had
+// a hash is left as it is: a new version of the operator is no reason to replace it.
+func templateDrift(in Input) *Drift {
+	current := template(in)
+	if hash := current.Annotations[v1alpha1.AnnotationTemplateHash]; hash != "" && hash != in.Want.TemplateHash {
+		return nodeUpdate(v1alpha1.ReasonTemplateChanged, "The template of the pod goes from %s to %s.", hash, in.Want.TemplateHash)
+	}
+	return nil
+}
+
+// foreignTemplate finds a StatefulSet whose template is not the one of the pod that
+// is there: the next pod would be another one. It is what somebody else's edit leaves
+// behind, or a plan that was superseded halfway.
+func foreignTemplate(in Input) *Drift {
+	set := in.Seen.StatefulSet
+	stamped := set.Spec.Template.Annotations[v1alpha1.AnnotationTemplateHash]
+	if stamped == "" && template(in).Annotations[v1alpha1.AnnotationTemplateHash] == "" {
+		return nil // from before the hash
+	}
+	if stamped != in.Want.TemplateHash || !ownsTemplate(in, set) {
+		return nodeUpdate(v1alpha1.ReasonTemplateChanged, "The template of the StatefulSet %s is not the one that is wanted; somebody else may have edited it.", set.Name)
+	}
+	return nil
+}
+
+// ownsTemplate tells whether the template is as we applied it: what somebody else
+// changes is no longer ours.
+func ownsTemplate(in Input, set *appsv1.StatefulSet) bool {
+	owned, err := appsv1ac.ExtractStatefulSet(set, render.FieldManager)
+	return err == nil && owned.Spec != nil && equality.Semantic.DeepEqual(owned.Spec.Template, in.Want.StatefulSet.Spec.Template)
+}
+
+// configDrift is about the configuration, which reaches the pod that is there.
+func configDrift(in Input) *Drift {
+	if in.Node.Status.ConfigHash == in.Want.ConfigHash {
+		return nil
+	}
+	message := "The configuration changed."
+	if live, err := liveDocument(in); err == nil {
+		message = "The configuration changed: " + strings.Join(differences(live, in.Want.Intent), ", ") + "."
+	}
+	return &Drift{Plan: v1alpha1.PlanConfigUpdate, Reason: v1alpha1.ReasonConfigChanged, Message: message}
+}
+
+// maxDifferences bounds what is told of a changed configuration.
+const maxDifferences = 8
+
+// differences names what differs between two configurations.
+func differences(has, wants seid.Intent) []string {
+	var names []string
+	if has.ExternalAddress != wants.ExternalAddress {
+		names = append(names, "externalAddress")
+	}
+	if !equality.Semantic.DeepEqual(has.SnapshotGeneration, wants.SnapshotGeneration) {
+		names = append(names, "snapshotGeneration")
+	}
+	if has.Mode != wants.Mode {
+		names = append(names, "mode")
+	}
+	all := maps.Clone(has.Overrides)
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, wants.Overrides)
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		before, was := has.Overrides[key]
+		after, is := wants.Overrides[key]
+		if was != is || before != after {
+			names = append(names, key)
+		}
+	}
+	if len(names) > maxDifferences {
+		names = append(names[:maxDifferences], fmt.Sprintf("and %d more", len(names)-maxDifferences))
+	}
+	return names
+}

@@ -1,0 +1,42 @@
+package plan
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/sei-operator/sei-operator/api/v1alpha1"
+)
+
+// safeStopPatience is how long a stop waits for the moment at which it is safe. After
+// that it goes ahead: a node that cannot be stopped at all is worse.
+const safeStopPatience = 30 * time.Minute
+
+// SafeStop tells whether seid may be stopped now. Since is when the stop was first
+// wanted.
+//
+// seid must not be stopped before its signal handler is in place, nor between the
+// end of a state sync and the next block: that ruins the volume for good. The
+// sidecar knows. Where it does not answer nobody knows, and nothing is gained by
+// waiting.
+func SafeStop(in Input, since time.Time) (gate *Gate, forced bool) {
+	sidecar := in.Seen.Sidecar
+	if !sidecar.Connected || sidecar.Status.Seid.SafeToStop {
+		return nil, false
+	}
+	if in.Node.Annotations[v1alpha1.AnnotationSkipSafeStop] == "true" {
+		return nil, true
+	}
+	left := since.Add(safeStopPatience).Sub(in.Seen.Now)
+	if left <= 0 {
+		return nil, true
+	}
+	why := sidecar.Status.Seid.UnsafeBecause
+	if why == "" {
+		why = "the sidecar does not say why"
+	}
+	return &Gate{
+		Reason: v1alpha1.ReasonWaitingForSafeStop, After: left,
+		Message: fmt.Sprintf("seid must not be stopped at this moment (%s). It is stopped when that is over, or after %s; the annotation %s=true stops it now.",
+			why, safeStopPatience, v1alpha1.AnnotationSkipSafeStop),
+	}, false
+}
