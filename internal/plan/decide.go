@@ -134,7 +134,7 @@ func newPlan(in Input, kind v1alpha1.PlanType, reason v1alpha1.ConditionReason, 
 		ID:           uuid.NewSHA1(idSpace, []byte(name)).String(),
 		Type:         kind,
 		Reason:       string(reason),
-		Message:      message,
+		Message:      bounded(message, maxPlanMessage),
 		Generation:   in.Node.Generation,
 		TemplateHash: in.Want.TemplateHash,
 		ConfigHash:   in.Want.ConfigHash,
@@ -211,14 +211,22 @@ func backOff(in Input, kind v1alpha1.PlanType) time.Duration {
 	return max(0, last.CompletionTime.Add(wait).Sub(in.Seen.Now))
 }
 
-// maxRetryValue is how much of the annotation is remembered.
-const maxRetryValue = 256
+const (
+	// maxPlanMessage is how much of a message a plan keeps. Images and the names of
+	// settings may be long, and the API server refuses a status with more than it takes.
+	maxPlanMessage = 256
+	// maxRetryValue is how much of the annotation is remembered.
+	maxRetryValue = 256
+)
 
-// retryValue never ends inside a character: that would be stored as another one, and
-// the value would look new for ever.
 func retryValue(node *v1alpha1.SeiNode) string {
-	value := node.Annotations[v1alpha1.AnnotationRetry]
-	return strings.ToValidUTF8(value[:min(len(value), maxRetryValue)], "")
+	return bounded(node.Annotations[v1alpha1.AnnotationRetry], maxRetryValue)
+}
+
+// bounded cuts a text, never inside a character: that would be stored as another one,
+// and what is stored would look changed for ever.
+func bounded(text string, limit int) string {
+	return strings.ToValidUTF8(text[:min(len(text), limit)], "")
 }
 
 // needsApproval tells whether a node that was brought up lost its approval to run,

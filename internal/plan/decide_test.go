@@ -30,6 +30,11 @@ func reapproving(in *Input) {
 	in.Node.Status.Plan = newPlan(*in, v1alpha1.PlanReapprove, v1alpha1.ReasonNotApproved, "It is approved again.")
 }
 
+// updating gives the node a plan that replaces its pod.
+func updating(in *Input) {
+	in.Node.Status.Plan = newPlan(*in, v1alpha1.PlanNodeUpdate, v1alpha1.ReasonImageChanged, "The image changed.")
+}
+
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -38,6 +43,7 @@ func TestDecide(t *testing.T) {
 		reason     v1alpha1.ConditionReason
 		after      time.Duration
 		starts     v1alpha1.PlanType
+		slot       v1alpha1.UpdateCause
 		superseded bool
 		says       []string
 	}{
@@ -73,21 +79,21 @@ func TestDecide(t *testing.T) {
 		},
 		"an edit of the image supersedes a plan": {
 			in: fresh(at(TaskDiscoverPeers), newImage), step: Start, superseded: true,
-			starts: v1alpha1.PlanBootstrap, reason: v1alpha1.ReasonBootstrapping, says: []string{"first time", "spec was edited"},
+			starts: v1alpha1.PlanBootstrap, reason: v1alpha1.ReasonBootstrapping,
 		},
 		"an edit that changes neither the pod nor the configuration supersedes a plan": {
 			in: fresh(at(TaskDiscoverPeers), spec(func(s *v1alpha1.SeiNodeSpec) {
 				s.Peers = []v1alpha1.PeerSource{{Static: &v1alpha1.StaticPeers{Addresses: []string{"id@a:26656"}}}}
 			})),
-			step: Start, superseded: true, starts: v1alpha1.PlanBootstrap, reason: v1alpha1.ReasonBootstrapping, says: []string{"spec was edited"},
+			step: Start, superseded: true, starts: v1alpha1.PlanBootstrap, reason: v1alpha1.ReasonBootstrapping,
 		},
 		"another template by a new operator supersedes a plan": {
 			in:   fresh(at(TaskDiscoverPeers), func(in *Input) { in.Want.TemplateHash = "another" }),
-			step: Start, superseded: true, starts: v1alpha1.PlanBootstrap, reason: v1alpha1.ReasonBootstrapping, says: []string{"pod that is wanted"},
+			step: Start, superseded: true, starts: v1alpha1.PlanBootstrap, reason: v1alpha1.ReasonBootstrapping,
 		},
 		"another configuration by a new operator supersedes a plan": {
 			in:   fresh(at(TaskDiscoverPeers), func(in *Input) { in.Want.ConfigHash = "another" }),
-			step: Start, superseded: true, starts: v1alpha1.PlanBootstrap, reason: v1alpha1.ReasonBootstrapping, says: []string{"configuration that is wanted"},
+			step: Start, superseded: true, starts: v1alpha1.PlanBootstrap, reason: v1alpha1.ReasonBootstrapping,
 		},
 		"an edit supersedes a plan and finds a gate shut": {
 			in: fresh(at(TaskDiscoverPeers), seed), step: Blocked, superseded: true, reason: v1alpha1.ReasonWaiting, after: lookAgain,
@@ -112,6 +118,39 @@ func TestDecide(t *testing.T) {
 		"a node at rest": {
 			in: running(), step: Idle, reason: v1alpha1.ReasonSettled, says: []string{"Nothing"},
 		},
+		"another image is rolled out": {
+			in: running(newImage, unapproved), step: Start, starts: v1alpha1.PlanNodeUpdate, reason: v1alpha1.ReasonImageChanged,
+			slot: v1alpha1.UpdateCauseEdit, says: []string{"seid:v7"},
+		},
+		"another configuration is put in place": {
+			in: running(override("y")), step: Start, starts: v1alpha1.PlanConfigUpdate, reason: v1alpha1.ReasonConfigChanged,
+			slot: v1alpha1.UpdateCauseEdit, says: []string{"app.x"},
+		},
+		"a new operator wants another pod": {
+			in: running(newTemplate), step: Start, starts: v1alpha1.PlanNodeUpdate, reason: v1alpha1.ReasonTemplateChanged, slot: v1alpha1.UpdateCauseOperator,
+		},
+		"an update finds a gate shut": {
+			in: running(newImage, noClaim), step: Blocked, reason: v1alpha1.ReasonDataVolumeLost,
+		},
+		"an update failed just now": {
+			in:   running(newTemplate, ended(v1alpha1.PlanNodeUpdate, v1alpha1.PlanOutcomeFailed, 0, 1)),
+			step: BackOff, reason: v1alpha1.ReasonPlanFailed, after: 15 * time.Second, says: []string{"NodeUpdate failed"},
+		},
+		"an update is carried on with": {
+			in: running(updating, noPod), step: Continue, reason: v1alpha1.ReasonProgressing, says: []string{"NodeUpdate"},
+		},
+		"an edit supersedes an update": {
+			in: running(updating, newImage), step: Start, superseded: true, starts: v1alpha1.PlanNodeUpdate, reason: v1alpha1.ReasonImageChanged,
+			slot: v1alpha1.UpdateCauseEdit,
+		},
+		"an edit of the configuration supersedes an update of the pod": {
+			in: running(updating, override("y")), step: Start, superseded: true, starts: v1alpha1.PlanConfigUpdate, reason: v1alpha1.ReasonConfigChanged,
+			slot: v1alpha1.UpdateCauseEdit,
+		},
+		"an edit back to what runs leaves nothing to do": {
+			in:   running(updating, func(in *Input) { in.Node.Status.Plan.TemplateHash = "another" }),
+			step: Idle, superseded: true, reason: v1alpha1.ReasonSettled,
+		},
 		"a node that lost its approval gets it back": {
 			in: running(unapproved), step: Start, starts: v1alpha1.PlanReapprove, reason: v1alpha1.ReasonNotApproved, says: []string{"not approved"},
 		},
@@ -120,12 +159,15 @@ func TestDecide(t *testing.T) {
 			t.Parallel()
 			got := Decide(test.in)
 			want := Decision{Step: test.step, Reason: test.reason, After: test.after}
-			if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(Decision{}, "Message", "Plan", "Superseded")); diff != "" {
+			if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(Decision{}, "Message", "Plan", "Superseded", "Slot")); diff != "" {
 				t.Errorf("decision (-want +got):\n%s", diff)
 			}
 			saysAll(t, got.Message, test.says)
 			if (got.Superseded != nil) != test.superseded {
 				t.Errorf("what is superseded: %+v", got.Superseded)
+			}
+			if (got.Slot != nil) != (test.slot != "") || got.Slot != nil && got.Slot.Cause != test.slot {
+				t.Errorf("the slot is %+v", got.Slot)
 			}
 			if (got.Plan != nil) != (test.starts != "") {
 				t.Fatalf("the plan is %+v", got.Plan)
@@ -186,6 +228,17 @@ func TestAPlanSaysWhatItLeadsTo(t *testing.T) {
 	}
 	if len(got.ID) != len(want.ID) {
 		t.Errorf("its id is %q", got.ID)
+	}
+}
+
+// TestAPlanKeepsNoMoreOfAMessageThanTheAPIServerTakes: otherwise its status would be
+// refused for ever.
+func TestAPlanKeepsNoMoreOfAMessageThanTheAPIServerTakes(t *testing.T) {
+	t.Parallel()
+	in := running(spec(func(s *v1alpha1.SeiNodeSpec) { s.Image = strings.Repeat("é", 255) }))
+	got := Decide(in)
+	if len(got.Plan.Message) > 256 || len(got.Plan.Message) < 250 || !strings.HasPrefix(got.Message, got.Plan.Message) {
+		t.Errorf("the plan says %q", got.Plan.Message)
 	}
 }
 

@@ -98,10 +98,33 @@ func TestGatesOfABootstrap(t *testing.T) {
 	}
 }
 
-func TestANewApprovalHasNoGates(t *testing.T) {
+func TestGatesOfAnUpdate(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		in   Input
+		want wantGate
+	}{
+		"all are open":                           {in: running()},
+		"another pod uses the volume":            {in: running(usedBy("job-1"))},
+		"there are too few witnesses by now":     {in: running(stateSync())},
+		"the volume is lost":                     {in: running(noClaim), want: wantGate{reason: v1alpha1.ReasonDataVolumeLost, stalled: true}},
+		"a key is not there":                     {in: running(seed, hasClaim(), missing(NodeKey)), want: wantGate{reason: v1alpha1.ReasonSecretNotFound, after: lookAgain}},
+		"the StatefulSet is somebody else's now": {in: running(hasSet(ownedBy("HelmRelease", "theirs")), noClaim), want: wantGate{reason: v1alpha1.ReasonForeignStatefulSet, stalled: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test.want.check(t, ShutGate(test.in, v1alpha1.PlanNodeUpdate))
+		})
+	}
+}
+
+// TestWhatReplacesNoPodHasNoGates: they protect the volume and the keys.
+func TestWhatReplacesNoPodHasNoGates(t *testing.T) {
 	t.Parallel()
 	in := running(validator, noClaim, usedBy("job-1"))
-	if gate := ShutGate(in, v1alpha1.PlanReapprove); gate != nil {
-		t.Errorf("the gate %+v holds it", gate)
+	for _, kind := range []v1alpha1.PlanType{v1alpha1.PlanReapprove, v1alpha1.PlanConfigUpdate} {
+		if gate := ShutGate(in, kind); gate != nil {
+			t.Errorf("the gate %+v holds a %s", gate, kind)
+		}
 	}
 }

@@ -158,6 +158,32 @@ func TestHowLongAPodMayLookForAMachine(t *testing.T) {
 	}
 }
 
+func TestImageThatRuns(t *testing.T) {
+	t.Parallel()
+	runs := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	for name, test := range map[string]struct {
+		pod  edit
+		name string
+		want string
+	}{
+		"nothing has started":        {pod: hasPod(), name: "seid"},
+		"another container runs":     {pod: hasPod(withContainers(corev1.ContainerStatus{Name: "x", State: runs})), name: "seid"},
+		"another sidecar runs":       {pod: hasPod(withInitContainers(corev1.ContainerStatus{Name: "x", State: runs})), name: "sei-sidecar"},
+		"it has not started":         {pod: hasPod(withContainers(corev1.ContainerStatus{Name: "seid"})), name: "seid"},
+		"the sidecar has not either": {pod: hasPod(withInitContainers(corev1.ContainerStatus{Name: "sei-sidecar"})), name: "sei-sidecar"},
+		"it runs":                    {pod: hasPod(withContainers(corev1.ContainerStatus{Name: "seid", Image: "sha256:0", State: runs})), name: "seid", want: "registry.example.com/seid:v6"},
+		"the sidecar runs":           {pod: hasPod(withInitContainers(corev1.ContainerStatus{Name: "sei-sidecar", State: runs})), name: "sei-sidecar", want: "registry.example.com/sidecar:v1"},
+		"one that the pod lacks":     {pod: hasPod(withContainers(corev1.ContainerStatus{Name: "x", State: runs})), name: "x"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := RunningImage(running(test.pod).Seen.Pod, test.name); got != test.want {
+				t.Errorf("it runs %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
 func TestAPodIsReadyWhenTheKubeletSaysSo(t *testing.T) {
 	t.Parallel()
 	ready := corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue}
@@ -188,7 +214,7 @@ func TestAPodHoldsItsVolumeUntilItWasSeenToEnd(t *testing.T) {
 		corev1.PodPending: true, corev1.PodRunning: true, corev1.PodUnknown: true, "": true,
 		corev1.PodSucceeded: false, corev1.PodFailed: false,
 	} {
-		pod := newPod()
+		pod := newPod(&Input{})
 		pod.Status.Phase = phase
 		if got := PodAlive(pod); got != want {
 			t.Errorf("a pod in phase %q: alive is %t", phase, got)

@@ -110,6 +110,19 @@ var happenings = map[string]func(*rapid.T) edit{
 		return found.Draw(t, "keys")
 	},
 	"old reference": always(stillPersisted),
+	"updating": func(t *rapid.T) edit {
+		kind := rapid.SampledFrom([]v1alpha1.PlanType{v1alpha1.PlanNodeUpdate, v1alpha1.PlanConfigUpdate}).Draw(t, "update")
+		return func(in *Input) {
+			updating(in)
+			in.Node.Status.Plan.Type = kind
+		}
+	},
+	"slot":           always(has(v1alpha1.UpdateSlot{Cause: v1alpha1.UpdateCauseOperator, TemplateHash: "another"})),
+	"unsafe":         always(unsafe("state sync")),
+	"skip safe stop": always(skipsSafeStop("true")),
+	"stop requested": func(t *rapid.T) edit {
+		return wantsStop(time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "stop requested")))
+	},
 	"leaves a pause": always(func(in *Input) {
 		for i := range in.Node.Status.Conditions {
 			in.Node.Status.Conditions[i].Reason = string(v1alpha1.ReasonStopping)
@@ -130,7 +143,7 @@ func anyUID(t *rapid.T) types.UID {
 }
 
 func anyRecord(t *rapid.T) edit {
-	kind := rapid.SampledFrom([]v1alpha1.PlanType{v1alpha1.PlanBootstrap, v1alpha1.PlanReapprove}).Draw(t, "type of the last plan")
+	kind := rapid.SampledFrom([]v1alpha1.PlanType{v1alpha1.PlanBootstrap, v1alpha1.PlanReapprove, v1alpha1.PlanNodeUpdate}).Draw(t, "type of the last plan")
 	outcome := rapid.SampledFrom([]v1alpha1.PlanOutcome{
 		v1alpha1.PlanOutcomeFailed, v1alpha1.PlanOutcomeComplete, v1alpha1.PlanOutcomeSuperseded,
 	}).Draw(t, "outcome of the last plan")
@@ -214,11 +227,12 @@ func checkSupersession(t *rapid.T, in Input, got Decision) {
 	if got.Step == Continue && obsolete {
 		t.Fatalf("a plan is carried on with that leads elsewhere: %+v", current)
 	}
+	// One that gives way is recorded; only then may another take its place.
 	givesWay := got.Step == Start || got.Superseded != nil
 	if givesWay && (!obsolete || got.Superseded == nil) {
 		t.Fatalf("a plan gives way: %+v", got)
 	}
-	if obsolete && !slices.Contains([]Step{Start, Blocked, BackOff, Frozen}, got.Step) {
+	if obsolete && !slices.Contains([]Step{Start, Blocked, BackOff, Frozen}, got.Step) && (got.Step != Idle || FindDrift(in) != nil) {
 		t.Fatalf("an obsolete plan gives way neither to another nor to a gate: %+v", got)
 	}
 }
@@ -243,16 +257,22 @@ func checkStatefulSet(t *rapid.T, in Input, got StatefulSetStep) {
 
 func checkReplicas(t *rapid.T, in Input) {
 	replicas, gate := Replicas(in)
-	if replicas != 0 && replicas != 1 || (replicas == 0) != (gate != nil) {
+	if replicas != 0 && replicas != 1 || replicas == 0 && gate == nil {
 		t.Fatalf("%d replicas with gate %+v", replicas, gate)
 	}
 	if gate != nil {
 		explained(t, gate, string(gate.Reason), gate.Message)
 	}
-	if replicas == 1 && (in.Node.Spec.Paused || in.Node.DeletionTimestamp != nil) {
-		t.Fatal("a pod for a node that is paused or deleted")
+	if replicas == 0 {
+		return
 	}
-	if replicas == 1 && !keepsPod(in.Seen.StatefulSet) && (len(in.Seen.OtherPods) > 0 || in.Seen.Claim == nil) {
+	had := keepsPod(in.Seen.StatefulSet)
+	// The one exception: seid runs, and stopping it now would ruin the volume.
+	waits := gate != nil && gate.Reason == v1alpha1.ReasonWaitingForSafeStop && had && in.Seen.Sidecar.Connected
+	if stops := in.Node.Spec.Paused || in.Node.DeletionTimestamp != nil; stops != waits {
+		t.Fatalf("a pod for a node that is paused or deleted: %+v", gate)
+	}
+	if !had && (len(in.Seen.OtherPods) > 0 || in.Seen.Claim == nil) {
 		t.Fatal("a new pod on a claim that somebody else uses or that is not there")
 	}
 }
@@ -280,7 +300,7 @@ func TestTheSameWorldGivesTheSameDecisions(t *testing.T) {
 		asserted, known := AssertedDocument(in)
 		return []any{
 			Decide(in), StatefulSet(in), replicas, gate, Volume(in), WantedDocument(in), asserted, known,
-			NothingToRoll(in), HasStatefulSet(in.Node), ShutGate(in, v1alpha1.PlanBootstrap), Bootstrapped(in.Node, in.Seen.Claim),
+			NothingToRoll(in), FindDrift(in), NeedsKeys(in), RecreateSlot(in), HasStatefulSet(in.Node), ShutGate(in, v1alpha1.PlanBootstrap), Bootstrapped(in.Node, in.Seen.Claim),
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {

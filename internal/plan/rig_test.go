@@ -54,10 +54,13 @@ func running(edits ...edit) Input {
 	in.Node.Status.DataVolume = &v1alpha1.ObjectIdentity{Name: "data-node", UID: claimUID}
 	in.Node.Status.ConfigHash, in.Node.Status.ConfigSerial = in.Want.ConfigHash, 1
 	in.Node.Status.Conditions = []metav1.Condition{{Type: string(v1alpha1.ConditionPaused), Reason: string(v1alpha1.ReasonNotPaused)}}
-	in.Seen.StatefulSet = newSet(in.Node)
+	in.Seen.StatefulSet = newSet(&in)
 	in.Seen.Service = &corev1.Service{ObjectMeta: ownedMeta(in.Node, "node")}
-	in.Seen.Pod = newPod()
-	in.Seen.Sidecar = Sidecar{Connected: true, Status: api.Status{Approved: true, Config: api.Config{Serial: 1}}}
+	in.Node.Status.PodTemplateHash = in.Want.TemplateHash
+	in.Seen.Pod = newPod(&in)
+	in.Seen.Sidecar = Sidecar{Connected: true, Status: api.Status{
+		Approved: true, Config: api.Config{Serial: 1}, Seid: api.Seid{State: api.SeidRunning, SafeToStop: true},
+	}}
 	hasDocument(1)(&in)
 	return build(in, edits)
 }
@@ -242,22 +245,10 @@ func ownedMeta(node *v1alpha1.SeiNode, name string) metav1.ObjectMeta {
 	return controlledBy(name, "SeiNode", node.Name, node.UID)
 }
 
-func newSet(node *v1alpha1.SeiNode) *appsv1.StatefulSet {
-	set := &appsv1.StatefulSet{
-		ObjectMeta: ownedMeta(node, node.Name),
-		Spec: appsv1.StatefulSetSpec{
-			Replicas: new(int32(1)),
-			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{v1alpha1.LabelNode: node.Name}},
-		},
-	}
-	set.UID = setUID
-	return set
-}
-
 // hasSet puts the node's StatefulSet there, with changes.
 func hasSet(changes ...func(*appsv1.StatefulSet)) edit {
 	return func(in *Input) {
-		in.Seen.StatefulSet = newSet(in.Node)
+		in.Seen.StatefulSet = newSet(in)
 		for _, change := range changes {
 			change(in.Seen.StatefulSet)
 		}
@@ -273,20 +264,23 @@ func scaled(replicas int32) func(*appsv1.StatefulSet) {
 	return func(s *appsv1.StatefulSet) { s.Spec.Replicas = &replicas }
 }
 
-func newPod() *corev1.Pod {
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "node-0", Namespace: "sei", UID: "pod-uid"},
-		Spec:       corev1.PodSpec{NodeName: "machine-1"},
-		Status: corev1.PodStatus{
-			Phase:      corev1.PodRunning,
-			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
-		},
+// newPod is the pod that the StatefulSet makes which is there, or a bare one.
+func newPod(in *Input) *corev1.Pod {
+	pod := &corev1.Pod{Status: corev1.PodStatus{
+		Phase:      corev1.PodRunning,
+		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+	}}
+	if in.Seen.StatefulSet != nil {
+		template := in.Seen.StatefulSet.Spec.Template.DeepCopy()
+		pod.ObjectMeta, pod.Spec = template.ObjectMeta, template.Spec
 	}
+	pod.Name, pod.Namespace, pod.UID, pod.Spec.NodeName = "node-0", "sei", "pod-uid", "machine-1"
+	return pod
 }
 
 func hasPod(changes ...func(*corev1.Pod)) edit {
 	return func(in *Input) {
-		in.Seen.Pod = newPod()
+		in.Seen.Pod = newPod(in)
 		for _, change := range changes {
 			change(in.Seen.Pod)
 		}

@@ -19,8 +19,8 @@ const safeStopPatience = 30 * time.Minute
 // sidecar knows. Where it does not answer nobody knows, and nothing is gained by
 // waiting.
 func SafeStop(in Input, since time.Time) (gate *Gate, forced bool) {
-	sidecar := in.Seen.Sidecar
-	if !sidecar.Connected || sidecar.Status.Seid.SafeToStop {
+	sidecar, pod := in.Seen.Sidecar, in.Seen.Pod
+	if pod == nil || pod.DeletionTimestamp != nil || !sidecar.Connected || sidecar.Status.Seid.SafeToStop {
 		return nil, false
 	}
 	if in.Node.Annotations[v1alpha1.AnnotationSkipSafeStop] == "true" {

@@ -3,10 +3,10 @@ package plan
 import (
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
@@ -223,12 +223,11 @@ func NothingToRoll(in Input) bool {
 }
 
 // leavesPause tells whether the spec says that the node runs and its status still
-// says that it is paused.
+// says that it is paused. A pause that waited for a safe moment has stopped nothing:
+// the pod runs on.
 func leavesPause(node *v1alpha1.SeiNode) bool {
-	index := slices.IndexFunc(node.Status.Conditions, func(c metav1.Condition) bool {
-		return c.Type == string(v1alpha1.ConditionPaused)
-	})
-	return !node.Spec.Paused && index >= 0 && node.Status.Conditions[index].Reason != string(v1alpha1.ReasonNotPaused)
+	c := meta.FindStatusCondition(node.Status.Conditions, string(v1alpha1.ConditionPaused))
+	return !node.Spec.Paused && c != nil && (c.Reason == string(v1alpha1.ReasonPaused) || c.Reason == string(v1alpha1.ReasonStopping))
 }
 
 // orNil keeps a nil pointer from becoming an interface that is not nil.

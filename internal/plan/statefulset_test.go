@@ -292,6 +292,7 @@ func TestNothingToRoll(t *testing.T) {
 		"it leaves a pause, and nothing else is known of it": {
 			in: running(func(in *Input) { in.Node.Status.Conditions[0].Reason = string(v1alpha1.ReasonPaused) }), want: true,
 		},
+		"it leaves a pause that waited and stopped nothing": {in: running(wasPaused(v1alpha1.ReasonWaitingForSafeStop))},
 		"it left the pause":                         {in: running(wasPaused(v1alpha1.ReasonNotPaused))},
 		"it stays paused, and its pod does not end": {in: running(paused, wasPaused(v1alpha1.ReasonStopping))},
 		"nobody ever said whether it was paused":    {in: running(func(in *Input) { in.Node.Status.Conditions = nil })},

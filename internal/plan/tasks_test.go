@@ -54,6 +54,21 @@ func TestTasksOfAPlan(t *testing.T) {
 				"discover-peers", "config-apply", "config-validate", "mark-ready",
 			},
 		},
+		"an update of a full node": {
+			kind: v1alpha1.PlanNodeUpdate, in: running(),
+			want: []string{"apply-node-config", "apply-statefulset", "apply-service", "replace-pod", "observe-image", "mark-ready"},
+		},
+		"an update of a validator with all keys behind access control": {
+			kind: v1alpha1.PlanNodeUpdate, in: running(validator, accessControl),
+			want: []string{
+				"validate-signing-key", "validate-node-key", "validate-operator-keyring", "apply-rbac-proxy-config",
+				"apply-node-config", "apply-statefulset", "apply-service", "replace-pod", "observe-image", "mark-ready",
+			},
+		},
+		"another configuration replaces no pod": {
+			kind: v1alpha1.PlanConfigUpdate, in: running(validator, accessControl),
+			want: []string{"config-validate", "apply-node-config", "config-apply", "restart-seid"},
+		},
 		"a new approval changes nothing else": {
 			kind: v1alpha1.PlanReapprove, in: running(validator, accessControl), want: []string{"mark-ready"},
 		},

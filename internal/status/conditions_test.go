@@ -40,6 +40,9 @@ func TestConditions(t *testing.T) {
 		"update: a bootstrap is none":   {in: running(doing(v1alpha1.PlanBootstrap)), kind: update, status: no, reason: v1alpha1.ReasonUpToDate},
 		"update: of the node":           {in: running(doing(v1alpha1.PlanNodeUpdate)), kind: update, status: yes, reason: v1alpha1.ReasonImageChanged, says: []string{"Because of this."}},
 		"update: of its configuration":  {in: running(doing(v1alpha1.PlanConfigUpdate)), kind: update, status: yes, reason: v1alpha1.ReasonImageChanged},
+		"update: it waits for others":   {in: running(decided(plan.Waiting, v1alpha1.ReasonWaitingForBudget, "Waits for one.")), kind: update, status: no, reason: v1alpha1.ReasonWaitingForBudget, says: []string{"Waits for one."}},
+		"update: it failed":             {in: running(decided(plan.BackOff, v1alpha1.ReasonPlanFailed, "It failed.")), kind: update, status: no, reason: v1alpha1.ReasonPlanFailed, says: []string{"It failed."}},
+		"update: a bootstrap failed":    {in: running(decided(plan.BackOff, v1alpha1.ReasonPlanFailed, "It failed."), phase(v1alpha1.PhaseFailed)), kind: update, status: no, reason: v1alpha1.ReasonUpToDate},
 		"sidecar: it answers":           {in: running(), kind: answers, status: yes, reason: v1alpha1.ReasonApproved},
 		"sidecar: it is not approved":   {in: running(unapproved), kind: answers, status: no, reason: v1alpha1.ReasonNotApproved},
 		"sidecar: there is no pod":      {in: running(noPod), kind: answers, status: no, reason: v1alpha1.ReasonNoPod},
@@ -59,6 +62,7 @@ func TestConditions(t *testing.T) {
 		"sidecar: it is heard of": {in: running(unapproved, said(answers, yes, v1alpha1.ReasonApproved)), kind: answers, status: no, reason: v1alpha1.ReasonNotApproved},
 
 		"pause: nobody asks":                   {in: running(noPod), kind: pause, status: no, reason: v1alpha1.ReasonNotPaused},
+		"pause: it waits for a safe moment":    {in: running(asksForPause, unsafe), kind: pause, status: no, reason: v1alpha1.ReasonWaitingForSafeStop, says: []string{"state sync"}},
 		"pause: the pod is there":              {in: running(asksForPause, stoppedSet), kind: pause, status: no, reason: v1alpha1.ReasonStopping, says: []string{"node-0"}},
 		"pause: the pod may come back":         {in: running(asksForPause, noPod), kind: pause, status: no, reason: v1alpha1.ReasonStopping, says: []string{"not scaled down"}},
 		"pause: the pod is gone":               {in: running(asksForPause, noPod, stoppedSet), kind: pause, status: yes, reason: v1alpha1.ReasonPaused, says: []string{"data-node"}},

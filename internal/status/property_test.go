@@ -34,6 +34,8 @@ var happenings = map[string]func(*rapid.T) edit{
 	"validator":     always(ifClaim(validator)),
 	"much to tell":  always(ifClaim(muchToTell)),
 	"unrenderable":  always(func(in *Input) { in.RenderProblem = "it would not be safe" }),
+	"unsafe":        always(unsafe),
+	"slot":          always(func(in *Input) { in.Node.Status.Slot = &v1alpha1.UpdateSlot{Cause: v1alpha1.UpdateCauseEdit} }),
 	"no conditions": always(func(in *Input) { in.Node.Status.Conditions = nil }),
 	"ends": func(t *rapid.T) edit {
 		return ifPod(endsAt(anyTime(t)))

@@ -56,7 +56,7 @@ func running(edits ...edit) Input {
 		Spec: appsv1.StatefulSetSpec{Replicas: new(int32(1))},
 	}
 	in.Seen.Pod = newPod()
-	in.Seen.Sidecar = plan.Sidecar{Connected: true, Status: api.Status{Approved: true, NodeID: "abc", Seid: api.Seid{State: api.SeidRunning}}}
+	in.Seen.Sidecar = plan.Sidecar{Connected: true, Status: api.Status{Approved: true, NodeID: "abc", Seid: api.Seid{State: api.SeidRunning, SafeToStop: true}}}
 	rerender(&in)
 	for _, change := range edits {
 		change(&in)
@@ -133,6 +133,9 @@ func sidecar(change func(*plan.Sidecar)) edit {
 var silent = sidecar(func(s *plan.Sidecar) { *s = plan.Sidecar{} })
 
 var unapproved = sidecar(func(s *plan.Sidecar) { s.Status.Approved = false })
+
+// unsafe says that seid must not be stopped at this moment.
+var unsafe = sidecar(func(s *plan.Sidecar) { s.Status.Seid.SafeToStop, s.Status.Seid.UnsafeBecause = false, "state sync" })
 
 var holds = sidecar(func(s *plan.Sidecar) { s.Status.Held, s.Status.HeldReason = true, "the disk is being checked" })
 

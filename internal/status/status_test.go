@@ -88,6 +88,52 @@ func TestPhase(t *testing.T) {
 	}
 }
 
+func TestSinceWhenAStopIsWanted(t *testing.T) {
+	t.Parallel()
+	earlier := metav1.NewTime(now.Add(-time.Minute))
+	wanted := func(in *Input) { in.Node.Status.StopRequestedTime = &earlier }
+	for name, test := range map[string]struct {
+		in   Input
+		want *metav1.Time
+	}{
+		"nobody wants one":           {in: running(unsafe)},
+		"a pause has to wait":        {in: running(unsafe, asksForPause), want: new(metav1.NewTime(now))},
+		"a deletion has to wait":     {in: running(unsafe, deleted), want: new(metav1.NewTime(now))},
+		"a pause waits on":           {in: running(unsafe, asksForPause, wanted), want: &earlier},
+		"a pause need not wait":      {in: running(asksForPause, wanted)},
+		"a pause was thought better": {in: running(unsafe, wanted)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			Set(test.in)
+			if got := test.in.Node.Status.StopRequestedTime; !got.Equal(test.want) {
+				t.Errorf("it is wanted since %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestAPlaceInTheBudgetIsGivenBack(t *testing.T) {
+	t.Parallel()
+	slot := func(in *Input) { in.Node.Status.Slot = &v1alpha1.UpdateSlot{Cause: v1alpha1.UpdateCauseOperator} }
+	for name, test := range map[string]struct {
+		in   Input
+		kept bool
+	}{
+		"it is ready":                  {in: running(slot)},
+		"it is not ready yet":          {in: running(slot, notReadyPod), kept: true},
+		"it is held":                   {in: running(slot, notReadyPod, holds)},
+		"it is ready and still worked": {in: running(slot, doing(v1alpha1.PlanNodeUpdate)), kept: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if Set(test.in); (test.in.Node.Status.Slot != nil) != test.kept {
+				t.Errorf("the slot is %+v", test.in.Node.Status.Slot)
+			}
+		})
+	}
+}
+
 // stopped makes a container one that does not run.
 func stopped(c *corev1.ContainerStatus) { c.State = corev1.ContainerState{} }
 

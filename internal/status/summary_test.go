@@ -12,6 +12,18 @@ import (
 	"github.com/sei-operator/sei-operator/internal/sidecar/api"
 )
 
+const unsafeMessage = "seid must not be stopped at this moment (state sync)"
+
+// at gives the node an update that is at a task.
+func at(task string, status v1alpha1.PlanTaskStatus, message string) edit {
+	return func(in *Input) {
+		doing(v1alpha1.PlanNodeUpdate)(in)
+		in.Node.Status.Plan.Tasks = []v1alpha1.PlanTask{
+			{Type: task, Status: status, Message: message, StartTime: new(metav1.NewTime(now))},
+		}
+	}
+}
+
 // TestSummary: what Ready, Reconciling and Stalled say. Where two things are the
 // matter at once, the case shows which one is told.
 func TestSummary(t *testing.T) {
@@ -37,6 +49,40 @@ func TestSummary(t *testing.T) {
 		"it is being deleted and its pod is out of reach": {
 			in:     running(deleted, endsAt(now.Add(-time.Hour))),
 			reason: v1alpha1.ReasonPodUnreachable, says: []string{"machine-1"},
+		},
+		"it is being deleted, and waits for a safe moment": {
+			in: running(deleted, unsafe), reason: v1alpha1.ReasonWaitingForSafeStop, says: []string{"state sync"},
+		},
+		"an update waits for a safe moment": {
+			in:     running(unsafe, at(plan.TaskReplacePod, v1alpha1.PlanTaskRunning, unsafeMessage)),
+			reason: v1alpha1.ReasonWaitingForSafeStop, says: []string{"state sync"},
+		},
+		"an update waits for a safe moment, and says so in short": {
+			in:     running(unsafe, at(plan.TaskReplacePod, v1alpha1.PlanTaskRunning, "seid must not be stopped...")),
+			reason: v1alpha1.ReasonWaitingForSafeStop,
+		},
+		"a change of the configuration waits for a safe moment": {
+			in:     running(unsafe, at(plan.TaskRestartSeid, v1alpha1.PlanTaskRunning, unsafeMessage)),
+			reason: v1alpha1.ReasonWaitingForSafeStop,
+		},
+		"an update waits for something else": {
+			in:     running(unsafe, at(plan.TaskReplacePod, v1alpha1.PlanTaskRunning, "Waits for the pod to end.")),
+			reason: v1alpha1.ReasonUpdating,
+		},
+		"an update has not come to stopping anything": {
+			in: running(unsafe, at(plan.TaskReplacePod, v1alpha1.PlanTaskPending, unsafeMessage)), reason: v1alpha1.ReasonUpdating,
+		},
+		"an update is at something that stops nothing": {
+			in: running(unsafe, at(plan.TaskObserveImage, v1alpha1.PlanTaskRunning, unsafeMessage)), reason: v1alpha1.ReasonUpdating,
+		},
+		"an update is at something that has no start": {
+			in: running(unsafe, at(plan.TaskReplacePod, v1alpha1.PlanTaskRunning, unsafeMessage), func(in *Input) {
+				in.Node.Status.Plan.Tasks[0].StartTime = nil
+			}),
+			reason: v1alpha1.ReasonUpdating,
+		},
+		"an update may stop seid": {
+			in: running(at(plan.TaskReplacePod, v1alpha1.PlanTaskRunning, unsafeMessage)), reason: v1alpha1.ReasonUpdating,
 		},
 		"it is paused": {
 			in: running(asksForPause, noPod, trouble(refused)), idle: true, reason: v1alpha1.ReasonPaused, says: []string{"spec.paused"},

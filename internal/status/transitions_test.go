@@ -40,6 +40,12 @@ func stalledIs(status metav1.ConditionStatus) change {
 	}
 }
 
+func updateIs(reason v1alpha1.ConditionReason, message string) change {
+	return func(s *v1alpha1.SeiNodeStatus) {
+		s.Conditions = append(s.Conditions, condition(v1alpha1.ConditionNodeUpdateInProgress, metav1.ConditionFalse, reason, message))
+	}
+}
+
 func hasSet(s *v1alpha1.SeiNodeStatus) {
 	s.StatefulSet = &v1alpha1.ObjectIdentity{Name: "node", UID: "set-uid"}
 }
@@ -78,6 +84,21 @@ func TestTransitions(t *testing.T) {
 		"a StatefulSet comes back":        {before: statusWith(runs), after: statusWith(runs, hasSet), want: []scope.Event{{Reason: "StatefulSetTracked", Message: "The StatefulSet node (uid set-uid) is the node's."}}},
 		"a StatefulSet stays":             {before: statusWith(runs, hasSet), after: statusWith(runs, hasSet)},
 		"a StatefulSet is gone":           {before: statusWith(runs, hasSet), after: statusWith(runs)},
+		"an update has to wait": {
+			before: statusWith(), after: statusWith(updateIs(v1alpha1.ReasonWaitingForBudget, "for one")),
+			want: []scope.Event{{Reason: "WaitingForBudget", Message: "for one"}},
+		},
+		"an update has to wait for another": {
+			before: statusWith(updateIs(v1alpha1.ReasonWaitingForBudget, "for one")), after: statusWith(updateIs(v1alpha1.ReasonWaitingForBudget, "for two")),
+			want: []scope.Event{{Reason: "WaitingForBudget", Message: "for two"}},
+		},
+		"an update that was done has to wait": {
+			before: statusWith(updateIs(v1alpha1.ReasonUpToDate, "for one")), after: statusWith(updateIs(v1alpha1.ReasonWaitingForBudget, "for one")),
+			want: []scope.Event{{Reason: "WaitingForBudget", Message: "for one"}},
+		},
+		"an update no longer waits": {
+			before: statusWith(updateIs(v1alpha1.ReasonWaitingForBudget, "for one")), after: statusWith(updateIs(v1alpha1.ReasonUpToDate, "done")),
+		},
 		"it becomes ready": {
 			before: statusWith(readyIs(no, v1alpha1.ReasonCatchingUp)), after: statusWith(readyIs(yes, v1alpha1.ReasonRunning)),
 			want: []scope.Event{{Reason: "Ready", Message: "how it is"}},

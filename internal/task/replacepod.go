@@ -38,6 +38,12 @@ func replacePod(ctx context.Context, s *scope.Scope, index int) (Outcome, error)
 		// It runs seid. Replacing it is for a plan that says so beforehand.
 		return Done(fmt.Sprintf("The pod %s is approved to run and stays.", pod.Name)), nil
 	}
+	return deletePod(ctx, s, index)
+}
+
+// deletePod deletes the pod when that is safe, and tells why.
+func deletePod(ctx context.Context, s *scope.Scope, index int) (Outcome, error) {
+	pod := s.Seen.Pod
 	gate, forced := plan.SafeStop(s.Input, s.Node.Status.Plan.Tasks[index].StartTime.Time)
 	if gate != nil {
 		return Wait(gate.After, "%s", gate.Message), nil

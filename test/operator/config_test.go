@@ -23,23 +23,28 @@ func (r *rig) override(name, key, value string) {
 	})
 }
 
-// applied is the last configuration that a node's sidecar applied.
-func (r *rig) applied(name string) (document struct {
+// document is what matters here of a configuration.
+type document struct {
 	Serial    int64             `json:"serial"`
 	Overrides map[string]string `json:"overrides"`
-}) {
+}
+
+// applied is the last configuration that a node's sidecar applied.
+func (r *rig) applied(name string) (last document) {
 	r.t.Helper()
 	for _, entry := range r.sidecars.Node(r.namespace, name).Ledger() {
-		if entry.Type == "config-apply" && entry.Outcome == "Done" {
-			params := struct {
-				Document any `json:"document"`
-			}{Document: &document}
-			if err := json.Unmarshal(entry.Params, &params); err != nil {
-				r.t.Fatal(err)
-			}
+		if entry.Type != "config-apply" || entry.Outcome != "Done" {
+			continue
 		}
+		var params struct {
+			Document document `json:"document"`
+		}
+		if err := json.Unmarshal(entry.Params, &params); err != nil {
+			r.t.Fatal(err)
+		}
+		last = params.Document
 	}
-	return document
+	return last
 }
 
 const key = "config.p2p.max-connections"

@@ -43,7 +43,7 @@ func TestDeletedServiceAndConfigMapComeBack(t *testing.T) {
 // change edits an object as a person does.
 func change[T client.Object](r *rig, object T, edit func(T)) {
 	r.t.Helper()
-	before := object.DeepCopyObject().(T) //nolint:errcheck,forcetypeassert // a copy has the type of the original
+	before := object.DeepCopyObject().(T)
 	edit(object)
 	if err := r.person.Patch(r.t.Context(), object, client.MergeFrom(before)); err != nil {
 		r.t.Fatalf("editing %T: %v", object, err)
@@ -94,7 +94,9 @@ func TestForeignEditsArePutRight(t *testing.T) {
 		return intent
 	}
 	want := document(config)
-	change(r, config, func(c *corev1.ConfigMap) { c.Data["config.json"] = `{"serial":1,"chainId":"other-1","mode":"fullNode"}` })
+	change(r, config, func(c *corev1.ConfigMap) {
+		c.Data["config.json"] = `{"serial":1,"chainId":"other-1","mode":"fullNode"}`
+	})
 	cluster.Eventually(t, r.person, r.key("alpha-config"), "the configuration to be put right", func(c *corev1.ConfigMap) bool {
 		// The serial is higher, because a pod may have seen the other one.
 		return seid.Hash(document(c)) == seid.Hash(want) && document(c).Serial > want.Serial
@@ -119,27 +121,6 @@ func TestForeignEditsArePutRight(t *testing.T) {
 	cluster.Eventually(t, r.person, r.key("alpha"), "the Service to be put right", func(s *corev1.Service) bool { return s.Spec.PublishNotReadyAddresses })
 	if now := r.pod("alpha", "the pod", func(*corev1.Pod) bool { return true }); now.UID == pod.UID {
 		t.Log("the pod survived being scaled to zero for a moment")
-	}
-}
-
-// A spec edited on a running node changes neither the template nor the configuration
-// without a plan, so that a pod that is evicted comes back as it was.
-func TestNoChangeReachesARunningNodeWithoutAPlan(t *testing.T) {
-	r := newRig(t)
-	r.create(r.fullNode("alpha"))
-	r.ready("alpha")
-	set, config := &appsv1.StatefulSet{}, &corev1.ConfigMap{}
-	r.get("alpha", set)
-	r.get("alpha-config", config)
-	r.stop()
-	r.config.Platform.SidecarImage = "registry.example.com/sidecar:v2"
-	r.start()
-	r.settled("alpha")
-	now, nowConfig := &appsv1.StatefulSet{}, &corev1.ConfigMap{}
-	r.get("alpha", now)
-	r.get("alpha-config", nowConfig)
-	if now.Generation != set.Generation || nowConfig.ResourceVersion != config.ResourceVersion {
-		t.Errorf("generation %d became %d; the configuration %s became %s", set.Generation, now.Generation, config.ResourceVersion, nowConfig.ResourceVersion)
 	}
 }
 

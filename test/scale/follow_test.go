@@ -20,31 +20,37 @@ func follow[T client.Object](tb testing.TB, c client.WithWatch, list client.Obje
 	tb.Helper()
 	ctx, cancel := context.WithCancel(tb.Context())
 	// A watch without a resource version begins with what is there.
-	events, err := c.Watch(ctx, list, client.InNamespace(namespace))
+	version := ""
+	begin := func() (watch.Interface, error) {
+		return c.Watch(ctx, list, client.InNamespace(namespace), &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: version}})
+	}
+	events, err := begin()
 	if err != nil {
 		cancel()
 		tb.Fatalf("watching %T: %v", list, err)
 	}
 	var running sync.WaitGroup
 	running.Go(func() {
-		for event := range events.ResultChan() {
-			object, ok := event.Object.(T)
-			if ctx.Err() != nil {
+		for ctx.Err() == nil {
+			for event := range events.ResultChan() {
+				if object, ok := event.Object.(T); ok {
+					version = object.GetResourceVersion()
+					heard(time.Now(), event.Type, object)
+				}
+			}
+			// A server may end a watch at any time, above all one that has much to do. It is
+			// carried on with behind what was heard last.
+			if events, err = begin(); err != nil {
+				if ctx.Err() == nil {
+					tb.Errorf("watching %T again: %v", list, err)
+				}
 				return
 			}
-			if !ok {
-				tb.Errorf("the watch of %T broke: %v", list, event.Object)
-				return
-			}
-			heard(time.Now(), event.Type, object)
 		}
-		if ctx.Err() == nil {
-			tb.Errorf("the watch of %T ended", list)
-		}
+		events.Stop()
 	})
 	stop = sync.OnceFunc(func() {
 		cancel()
-		events.Stop()
 		running.Wait()
 	})
 	tb.Cleanup(stop)

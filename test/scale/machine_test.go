@@ -84,8 +84,12 @@ func parseProcess(line []byte) (process, bool) {
 		n, _ := strconv.Atoi(text)
 		return n
 	}
+	name := string(line[begin+1 : end])
+	if name == "server" {
+		name = "etcd" // that is what its program is called
+	}
 	return process{
-		pid: number(strings.TrimSpace(string(line[:begin]))), parent: number(fields[1]), name: string(line[begin+1 : end]),
+		pid: number(strings.TrimSpace(string(line[:begin]))), parent: number(fields[1]), name: name,
 		cpu: float64(number(fields[11])+number(fields[12])) / ticks,
 	}, true
 }
@@ -141,27 +145,22 @@ func (l load) explain(b *testing.B, what string) {
 // processes were started.
 func sayConditions(b *testing.B) {
 	b.Helper()
-	matter := []string{"--kube-api-qps", "--kube-api-burst", "--concurrent-", "--unsafe-no-fsync", "--max-requests", "--audit-log-path"}
 	for _, p := range family(b) {
 		content, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid))
 		if err != nil {
 			continue
 		}
-		arguments := strings.Split(string(content), "\x00")
 		var found []string
-		for _, argument := range arguments[1:] {
-			if slices.ContainsFunc(matter, func(prefix string) bool { return strings.HasPrefix(argument, prefix) }) {
-				name, value, _ := strings.Cut(argument, "=")
-				if !strings.HasSuffix(name, "-path") {
-					name = argument
-				}
-				_ = value
-				found = append(found, name)
+		for argument := range strings.SplitSeq(string(content), "\x00") {
+			if slices.ContainsFunc([]string{"--kube-api-", "--concurrent-", "--unsafe-no-fsync", "--max-requests"}, func(prefix string) bool {
+				return strings.HasPrefix(argument, prefix)
+			}) {
+				found = append(found, argument)
 			}
 		}
 		if len(found) > 0 {
-			say(b, "%s runs with %s", filepath.Base(arguments[0]), strings.Join(found, " "))
+			say(b, "%s runs with %s", p.name, strings.Join(found, " "))
 		}
 	}
-	say(b, "%d cores for everything: the control plane, KWOK in place of kubelets, the operator, and the sidecars, which are played in the process of the benchmark", runtime.NumCPU())
+	say(b, "%d cores for everything: the control plane with its audit log, KWOK in place of kubelets, the operator, and the sidecars, which are played in the process of the benchmark", runtime.NumCPU())
 }

@@ -23,7 +23,7 @@ const (
 	// creators is how many requests a person who declares a fleet at once has under way.
 	creators = 16
 	// patience only ends a benchmark that would wait for ever.
-	patience = 5 * time.Minute
+	patience = 15 * time.Minute
 )
 
 // rig is a namespace, a person in it, and the sidecars of its pods.

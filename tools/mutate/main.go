@@ -64,8 +64,8 @@ func run(ctx context.Context, r *runner, only, argued string) error {
 		return err
 	}
 	count, open := report(mutants, fates, known)
-	fmt.Printf("%d mutants in %s: %d killed, %d survived, of which %d are argued\n",
-		count[killed]+count[survived], time.Since(began).Round(time.Second), count[killed], count[survived], count[survived]-open)
+	fmt.Printf("%d mutants in %s: %d killed, %d timed out, %d survived, of which %d are argued\n",
+		len(mutants)-count[invalid], time.Since(began).Round(time.Second), count[killed], count[timedOut], count[survived], count[survived]-open)
 	if open > 0 {
 		return fmt.Errorf("%d mutants survive without an argument: write a test that kills them, or argue in %q why they change nothing", open, argued)
 	}
@@ -77,6 +77,9 @@ func report(mutants []*mutant, fates map[*mutant]fate, known string) (count map[
 	count = map[fate]int{}
 	for _, m := range mutants {
 		count[fates[m]]++
+		if fates[m] == timedOut {
+			fmt.Printf("timed out %s:%d %s\n", filepath.Base(m.file.path), m.line, m.what)
+		}
 		if fates[m] != survived {
 			continue
 		}

@@ -23,7 +23,10 @@ const patience = 30 * time.Second
 type fate string
 
 const (
-	killed   fate = "killed"
+	killed fate = "killed"
+	// timedOut: its tests did not end. That counts as killed, but a busy machine may
+	// have had its hand in it.
+	timedOut fate = "timed out"
 	survived fate = "survived"
 	// invalid: it does not compile, and does not count.
 	invalid fate = "invalid"
@@ -191,10 +194,20 @@ func (r *runner) overlay(name string, contents map[string][]byte) (string, error
 
 // testJoined tests a mutant that is in the binary.
 func (r *runner) testJoined(ctx context.Context, binary string, m *mutant) fate {
-	if _, err := r.execute(ctx, binary, m.id); err != nil {
-		return killed
+	return fateOf(r.execute(ctx, binary, m.id))
+}
+
+// fateOf tells what became of a mutant from what its tests printed.
+func fateOf(out string, err error) fate {
+	switch {
+	case err == nil:
+		return survived
+	case strings.Contains(out, "[build failed]"):
+		return invalid
+	case strings.Contains(out, "panic: test timed out"):
+		return timedOut
 	}
-	return survived
+	return killed
 }
 
 // execute runs the tests in the binary.
@@ -214,11 +227,5 @@ func (r *runner) testAlone(ctx context.Context, m *mutant) (fate, error) {
 	}
 	args := []string{"test", "-count=1", "-vet=off", "-failfast", "-timeout=" + patience.String(), "-overlay=" + overlay, r.pkg}
 	out, err := exec.CommandContext(ctx, "go", append(args, r.args...)...).CombinedOutput()
-	switch {
-	case err == nil:
-		return survived, nil
-	case strings.Contains(string(out), "[build failed]"):
-		return invalid, nil
-	}
-	return killed, nil
+	return fateOf(string(out), err), nil
 }

@@ -1,11 +1,15 @@
 package plan
 
 import (
+	"encoding/json"
 	"sync"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/managedfields/managedfieldstest"
 	"k8s.io/client-go/applyconfigurations"
 
@@ -13,6 +17,48 @@ import (
 	"github.com/sei-operator/sei-operator/internal/render"
 	"github.com/sei-operator/sei-operator/internal/seid"
 )
+
+// Live objects carry the managed fields that the code of the API server writes, since
+// decisions depend on what in them is ours.
+
+var converter = sync.OnceValue(func() managedfields.TypeConverter {
+	scheme := runtime.NewScheme()
+	must(corev1.AddToScheme(scheme))
+	must(appsv1.AddToScheme(scheme))
+	return applyconfigurations.NewTypeConverter(scheme)
+})
+
+// newSet is the StatefulSet that the operator applied for the spec as it is now.
+func newSet(in *Input) *appsv1.StatefulSet {
+	set := &appsv1.StatefulSet{}
+	if in.Want.StatefulSet != nil {
+		text, err := json.Marshal(in.Want.StatefulSet)
+		must(err)
+		set = appliedSet(string(text)).DeepCopy()
+	}
+	set.OwnerReferences = ownedMeta(in.Node, "").OwnerReferences
+	set.Name, set.Namespace, set.UID = in.Node.Name, in.Node.Namespace, setUID
+	set.Spec.Replicas = new(int32(1))
+	set.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{v1alpha1.LabelNode: in.Node.Name}}
+	return set
+}
+
+var appliedSets sync.Map
+
+// appliedSet is a StatefulSet as it is after it was applied. Each is made once.
+func appliedSet(text string) *appsv1.StatefulSet {
+	if made, ok := appliedSets.Load(text); ok {
+		return made.(*appsv1.StatefulSet)
+	}
+	object := &unstructured.Unstructured{}
+	must(object.UnmarshalJSON([]byte(text)))
+	fields := managedfieldstest.NewTestFieldManager(converter(), appsv1.SchemeGroupVersion.WithKind("StatefulSet"))
+	must(fields.Apply(object, render.FieldManager, false))
+	set := &appsv1.StatefulSet{}
+	must(runtime.DefaultUnstructuredConverter.FromUnstructured(fields.Live().(*unstructured.Unstructured).Object, set))
+	appliedSets.Store(text, set)
+	return set
+}
 
 // document is the configuration that the spec wants, with a serial and peers.
 func document(in *Input, serial int64, peers ...string) seid.Intent {
@@ -50,10 +96,8 @@ func configMap(node *v1alpha1.SeiNode, content seid.Intent) *corev1.ConfigMap {
 // histories are the managed fields of a ConfigMap that we applied, before and after
 // somebody else edited it, as the code of the API server writes them.
 var histories = sync.OnceValue(func() (h struct{ applied, edited []metav1.ManagedFieldsEntry }) {
-	scheme := runtime.NewScheme()
-	must(corev1.AddToScheme(scheme))
 	kind := corev1.SchemeGroupVersion.WithKind("ConfigMap")
-	fields := managedfieldstest.NewTestFieldManager(applyconfigurations.NewTypeConverter(scheme), kind)
+	fields := managedfieldstest.NewTestFieldManager(converter(), kind)
 	write := func(text string) *corev1.ConfigMap {
 		return &corev1.ConfigMap{
 			TypeMeta: metav1.TypeMeta{Kind: kind.Kind, APIVersion: kind.GroupVersion().String()},
