@@ -149,6 +149,11 @@ type PlanRecord struct {
 	// +optional
 	Failures int32 `json:"failures,omitempty"`
 
+	// slot is the place in the update budget that the plan took. When the plan failed
+	// it keeps others of the chain from the same.
+	// +optional
+	Slot *UpdateSlot `json:"slot,omitempty"`
+
 	// retry is the value that the annotation sei.io/retry had when the plan ended;
 	// another value makes the operator try again at once.
 	// +optional

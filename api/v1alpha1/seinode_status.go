@@ -92,6 +92,12 @@ type SeiNodeStatus struct {
 	// +kubebuilder:validation:MaxLength=64
 	ConfigHash string `json:"configHash,omitempty"`
 
+	// appliedConfigHash identifies the configuration that seid was last started with,
+	// as far as plans go. It follows configHash when a plan has brought that to seid.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	AppliedConfigHash string `json:"appliedConfigHash,omitempty"`
+
 	// resolvedPeers are the peers found in the sources of spec.peers.
 	// +optional
 	ResolvedPeers *ResolvedPeers `json:"resolvedPeers,omitempty"`

@@ -116,6 +116,9 @@ func (a *agent) disconnected(c *connection, err error) {
 	}
 	a.connection = nil
 	changed := a.view.Connected || a.view.Problem != problem
+	if a.view.Connected {
+		a.view.Lost = a.opts.Clock.Now()
+	}
 	a.view.New, a.view.Connected, a.view.Problem = false, false, problem
 	a.mu.Unlock()
 	if changed {

@@ -37,6 +37,8 @@ type View struct {
 	// New tells that the first attempt is still under way: nobody knows whether the
 	// sidecar answers.
 	New bool
+	// Lost is when the last connection broke; zero when there was none.
+	Lost time.Time
 	// Connected tells that the stream is open and Status is of this connection.
 	Connected bool
 	// Problem is why it is not connected, for people. It is stable: it has no parts

@@ -52,7 +52,11 @@ func writeDocument(ctx context.Context, s *scope.Scope, document seid.Intent) er
 	if err := configMap(ctx, s, render.NodeConfig(s.Node, document), s.Seen.NodeConfig); err != nil {
 		return err
 	}
-	s.Node.Status.ConfigHash, s.Node.Status.ConfigSerial = seid.Hash(document), document.Serial
+	status := &s.Node.Status
+	status.ConfigHash, status.ConfigSerial = seid.Hash(document), document.Serial
+	if status.Plan == nil && plan.BootsWith(s.Input) {
+		status.AppliedConfigHash = status.ConfigHash
+	}
 	return nil
 }
 

@@ -37,7 +37,12 @@ func StatefulSet(ctx context.Context, s *scope.Scope, current bool) (plan.Statef
 		err = deleteImpostor(ctx, s, step)
 	case plan.LeaveForeign:
 		s.InTrouble(step.Gate)
-	case plan.HoldCreation, plan.AwaitDeletion:
+	case plan.HoldCreation:
+		s.RequeueIn(step.Gate.After)
+		if s.Node.Status.Phase == v1alpha1.PhaseRunning && step.Gate.Reason != v1alpha1.ReasonWaiting {
+			s.InTrouble(step.Gate) // a node that runs by right has no pod
+		}
+	case plan.AwaitDeletion:
 	}
 	return step, err
 }

@@ -97,21 +97,22 @@ func sidecar(fleet *agents.Fleet, node *v1alpha1.SeiNode, pod *corev1.Pod) plan.
 	}
 	fleet.Follow(agents.Target{
 		Node: key, NodeUID: node.UID, PodUID: pod.UID,
-		Address: "http://" + net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(int(sidecarPort(node)))),
+		Address: "http://" + net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(int(sidecarPort(pod)))),
 	})
 	view := fleet.View(key)
 	if view.PodUID != pod.UID {
 		return plan.Sidecar{}
 	}
-	return plan.Sidecar{New: view.New, Connected: view.Connected, Problem: view.Problem, Status: view.Status}
+	return plan.Sidecar{New: view.New, Lost: view.Lost, Connected: view.Connected, Problem: view.Problem, Status: view.Status}
 }
 
-// defaultSidecarPort is where a sidecar listens.
-const defaultSidecarPort = 7777
-
-func sidecarPort(node *v1alpha1.SeiNode) int32 {
-	if node.Spec.Sidecar != nil && node.Spec.Sidecar.Port != 0 {
-		return node.Spec.Sidecar.Port
+// sidecarPort is where the sidecar in this pod listens. The spec may want another
+// port by now.
+func sidecarPort(pod *corev1.Pod) int32 {
+	for i := range pod.Spec.InitContainers {
+		if c := &pod.Spec.InitContainers[i]; c.Name == render.ContainerSidecar && len(c.Ports) > 0 {
+			return c.Ports[0].ContainerPort
+		}
 	}
-	return defaultSidecarPort
+	return render.DefaultSidecarPort
 }

@@ -2,10 +2,13 @@ package plan
 
 import (
 	"fmt"
+	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
+	"github.com/sei-operator/sei-operator/internal/render"
 )
 
 // Neighbour is another node of the chain that takes a place in the update budget.
@@ -20,7 +23,7 @@ type Neighbour struct {
 // else may change the render, a new operator or another platform setting, hits a
 // whole fleet at once.
 func Cause(in Input) v1alpha1.UpdateCause {
-	if in.Node.Status.AdmittedSpecHash != in.Want.SpecHash {
+	if render.Edited(in.Node.Status.AdmittedSpecHash, in.Want.SpecHash) {
 		return v1alpha1.UpdateCauseEdit
 	}
 	return v1alpha1.UpdateCauseOperator
@@ -64,9 +67,9 @@ func broken(in Input) bool {
 	return reason != "" && reason != v1alpha1.ReasonPodUnreachable
 }
 
-// Admit decides whether an update may start now, given who else of the chain takes a
-// place. Only what the operator itself caused has to wait.
-func Admit(in Input, slot *v1alpha1.UpdateSlot, others []Neighbour, maxConcurrent int) *Gate {
+// Admit decides whether an update may start now, given why it is needed and who else of
+// the chain takes a place. Only what the operator itself caused has to wait.
+func Admit(in Input, slot *v1alpha1.UpdateSlot, why string, others []Neighbour, maxConcurrent int) *Gate {
 	if slot == nil || slot.Cause != v1alpha1.UpdateCauseOperator || in.Node.Status.Slot != nil {
 		// The node that failed is always let in: how else would it be put right.
 		return nil
@@ -75,41 +78,52 @@ func Admit(in Input, slot *v1alpha1.UpdateSlot, others []Neighbour, maxConcurren
 		if other.Failed {
 			return &Gate{
 				Reason: v1alpha1.ReasonWaitingForBudget,
-				Message: fmt.Sprintf("The same update failed on node %s, so it goes no further: %s. It goes on when that node is ready, when it is asked to try again by the annotation %s, or with another version.",
-					other.Name, other.Message, v1alpha1.AnnotationRetry),
+				Message: fmt.Sprintf("%s Waits, because the same update failed on node %s: %s. It goes on when that node is ready, when it is asked to try again by the annotation %s, or with another version.",
+					why, other.Name, other.Message, v1alpha1.AnnotationRetry),
 			}
 		}
 	}
 	if len(others) >= maxConcurrent {
 		return &Gate{
-			Reason:  v1alpha1.ReasonWaitingForBudget,
-			Message: fmt.Sprintf("Waits until node %s is updated; at most %d of this chain are updated at once.", others[0].Name, maxConcurrent),
+			Reason: v1alpha1.ReasonWaitingForBudget,
+			// No name of another node is in it: that would be a write for each that comes first.
+			Message: fmt.Sprintf("%s Waits for its turn; at most %d of this chain are updated at once.", why, maxConcurrent),
 		}
 	}
 	return nil
 }
 
+// configSettles is how long after a restart in place it takes until the kubelet would
+// have noticed that seid does not come back.
+const configSettles = 40 * time.Second
+
 // SlotEnds tells whether a node no longer takes a place in the budget: it is done,
-// or it stands still by somebody's decision.
-func SlotEnds(node *v1alpha1.SeiNode, conditions func(v1alpha1.ConditionType) metav1.ConditionStatus) bool {
+// or it stands still by somebody's decision. Otherwise it tells when to look again
+// because of the time alone.
+func SlotEnds(node *v1alpha1.SeiNode, now time.Time, conditions func(v1alpha1.ConditionType) metav1.ConditionStatus) (ends bool, wait time.Duration) {
+	is := func(kind v1alpha1.ConditionType) bool { return conditions(kind) == metav1.ConditionTrue }
+	last := node.Status.LastPlan
 	switch {
+	case node.DeletionTimestamp != nil, is(v1alpha1.ConditionPaused):
+		return true, 0
 	case node.Status.Plan != nil:
-		return false
-	case node.DeletionTimestamp != nil, conditions(v1alpha1.ConditionReady) == metav1.ConditionTrue:
-		return true
+		return false, 0
+	case is(v1alpha1.ConditionHeld), is(v1alpha1.ConditionUpgradeHalted):
+		return true, 0
+	case !is(v1alpha1.ConditionReady):
+		return false, 0
+	case last != nil && last.Type == v1alpha1.PlanConfigUpdate:
+		wait = max(0, last.CompletionTime.Add(configSettles).Sub(now))
 	}
-	for _, stands := range []v1alpha1.ConditionType{v1alpha1.ConditionHeld, v1alpha1.ConditionPaused, v1alpha1.ConditionUpgradeHalted} {
-		if conditions(stands) == metav1.ConditionTrue {
-			return true
-		}
-	}
-	return false
+	return wait == 0, wait
 }
 
-// Freezes tells whether a neighbour's failed update keeps others from the same. Want
-// is what the neighbour wants now: when that is something else, the freeze is over.
+// Freezes tells whether a neighbour's failed update keeps others from the same. The
+// hashes are what the neighbour wants now: when that is something else, the freeze is
+// over. It is not when somebody pauses or holds the neighbour to look into it.
 func Freezes(node *v1alpha1.SeiNode, templateHash, configHash string) bool {
-	slot, last := node.Status.Slot, node.Status.LastPlan
-	return slot != nil && slot.Cause == v1alpha1.UpdateCauseOperator && last != nil && last.Outcome == v1alpha1.PlanOutcomeFailed &&
-		(slot.TemplateHash == templateHash || slot.TemplateHash == configHash) && retryValue(node) == last.Retry
+	last := node.Status.LastPlan
+	return last != nil && last.Outcome == v1alpha1.PlanOutcomeFailed && last.Slot != nil && last.Slot.Cause == v1alpha1.UpdateCauseOperator &&
+		(last.Slot.TemplateHash == templateHash || last.Slot.TemplateHash == configHash) && retryValue(node) == last.Retry &&
+		!meta.IsStatusConditionTrue(node.Status.Conditions, string(v1alpha1.ConditionReady))
 }

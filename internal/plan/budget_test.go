@@ -120,26 +120,30 @@ func TestAdmission(t *testing.T) {
 		"a node that has a slot tries again": {in: running(has(*byOperator)), slot: byOperator, others: []Neighbour{one, broke}, max: 1},
 		"there is no room": {
 			in: running(), slot: byOperator, others: []Neighbour{one, two}, max: 2,
-			gate: wantGate{reason: v1alpha1.ReasonWaitingForBudget, says: []string{"node one", "at most 2"}},
+			gate: wantGate{reason: v1alpha1.ReasonWaitingForBudget, says: []string{"Why. Waits", "at most 2"}},
 		},
 		"it failed elsewhere": {
 			in: running(), slot: byOperator, others: []Neighbour{one, broke}, max: 9,
-			gate: wantGate{reason: v1alpha1.ReasonWaitingForBudget, says: []string{"node three", "it broke", "sei.io/retry"}},
+			gate: wantGate{reason: v1alpha1.ReasonWaitingForBudget, says: []string{"Why. Waits", "node three", "it broke", "sei.io/retry"}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test.gate.check(t, Admit(test.in, test.slot, test.others, test.max))
+			test.gate.check(t, Admit(test.in, test.slot, "Why.", test.others, test.max))
 		})
 	}
 }
 
 func TestWhenASlotEnds(t *testing.T) {
 	t.Parallel()
+	updated := func(kind v1alpha1.PlanType, ago time.Duration) edit {
+		return ended(kind, v1alpha1.PlanOutcomeComplete, ago, 0)
+	}
 	for name, test := range map[string]struct {
 		in   Input
 		true v1alpha1.ConditionType
 		want bool
+		wait time.Duration
 	}{
 		"it is not ready yet":           {in: running()},
 		"it is ready":                   {in: running(), true: v1alpha1.ConditionReady, want: true},
@@ -149,18 +153,28 @@ func TestWhenASlotEnds(t *testing.T) {
 		"it needs a person":             {in: running(), true: v1alpha1.ConditionStalled},
 		"it is deleted":                 {in: running(deleted), want: true},
 		"it is still worked on":         {in: running(reapproving), true: v1alpha1.ConditionReady},
-		"it is deleted while worked on": {in: running(reapproving, deleted)},
+		"it is held while worked on":    {in: running(reapproving), true: v1alpha1.ConditionHeld},
+		"it is paused while worked on":  {in: running(reapproving), true: v1alpha1.ConditionPaused, want: true},
+		"it is deleted while worked on": {in: running(reapproving, deleted), want: true},
+		"its pod was replaced just now": {in: running(updated(v1alpha1.PlanNodeUpdate, 0)), true: v1alpha1.ConditionReady, want: true},
+		"seid was restarted just now":   {in: running(updated(v1alpha1.PlanConfigUpdate, time.Second)), true: v1alpha1.ConditionReady, wait: 39 * time.Second},
+		"seid was restarted a while ago, almost": {
+			in: running(updated(v1alpha1.PlanConfigUpdate, 40*time.Second-1)), true: v1alpha1.ConditionReady, wait: 1,
+		},
+		"seid was restarted a while ago":     {in: running(updated(v1alpha1.PlanConfigUpdate, 40*time.Second)), true: v1alpha1.ConditionReady, want: true},
+		"seid was restarted long ago":        {in: running(updated(v1alpha1.PlanConfigUpdate, time.Hour)), true: v1alpha1.ConditionReady, want: true},
+		"seid was restarted and is not back": {in: running(updated(v1alpha1.PlanConfigUpdate, time.Second))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := SlotEnds(test.in.Node, func(kind v1alpha1.ConditionType) metav1.ConditionStatus {
+			got, wait := SlotEnds(test.in.Node, now, func(kind v1alpha1.ConditionType) metav1.ConditionStatus {
 				if kind == test.true {
 					return metav1.ConditionTrue
 				}
 				return metav1.ConditionFalse
 			})
-			if got != test.want {
-				t.Errorf("it ends: %t", got)
+			if got != test.want || wait != test.wait {
+				t.Errorf("it ends: %t, after %s", got, wait)
 			}
 		})
 	}
@@ -168,24 +182,34 @@ func TestWhenASlotEnds(t *testing.T) {
 
 func TestWhatFreezesAnUpdate(t *testing.T) {
 	t.Parallel()
-	slot := func(cause v1alpha1.UpdateCause, hash string) edit {
-		return has(v1alpha1.UpdateSlot{Cause: cause, TemplateHash: hash})
-	}
 	byOperator := v1alpha1.UpdateCauseOperator
-	broke := ended(v1alpha1.PlanNodeUpdate, v1alpha1.PlanOutcomeFailed, time.Minute, 1)
+	ends := func(outcome v1alpha1.PlanOutcome, cause v1alpha1.UpdateCause, hash string) edit {
+		return func(in *Input) {
+			ended(v1alpha1.PlanNodeUpdate, outcome, time.Minute, 1)(in)
+			in.Node.Status.LastPlan.Slot = &v1alpha1.UpdateSlot{Cause: cause, TemplateHash: hash}
+		}
+	}
+	broke := ends(v1alpha1.PlanOutcomeFailed, byOperator, "template")
+	ready := func(status metav1.ConditionStatus) edit {
+		return func(in *Input) {
+			in.Node.Status.Conditions = []metav1.Condition{{Type: string(v1alpha1.ConditionReady), Status: status}}
+		}
+	}
 	for name, test := range map[string]struct {
 		in   Input
 		want bool
 	}{
-		"it failed":                          {in: running(slot(byOperator, "template"), broke), want: true},
-		"it failed with the configuration":   {in: running(slot(byOperator, "config"), broke), want: true},
-		"it wants something else by now":     {in: running(slot(byOperator, "old"), broke)},
-		"it was edited":                      {in: running(slot(v1alpha1.UpdateCauseEdit, "template"), broke)},
-		"it is under way":                    {in: running(slot(byOperator, "template"))},
-		"it went well":                       {in: running(slot(byOperator, "template"), ended(v1alpha1.PlanNodeUpdate, v1alpha1.PlanOutcomeComplete, time.Minute, 0))},
-		"it is over":                         {in: running(broke)},
-		"a person asks for another try":      {in: running(slot(byOperator, "template"), broke, annotated(v1alpha1.AnnotationRetry, "now"))},
-		"a person asked for one, and it too": {in: running(slot(byOperator, "template"), broke, asked("now", "now")), want: true},
+		"it failed":                           {in: running(broke), want: true},
+		"it failed and is not ready":          {in: running(broke, ready(metav1.ConditionFalse)), want: true},
+		"it failed and is ready all the same": {in: running(broke, ready(metav1.ConditionTrue))},
+		"it failed with the configuration":    {in: running(ends(v1alpha1.PlanOutcomeFailed, byOperator, "config")), want: true},
+		"it wants something else by now":      {in: running(ends(v1alpha1.PlanOutcomeFailed, byOperator, "old"))},
+		"it was edited":                       {in: running(ends(v1alpha1.PlanOutcomeFailed, v1alpha1.UpdateCauseEdit, "template"))},
+		"it went well":                        {in: running(ends(v1alpha1.PlanOutcomeComplete, byOperator, "template"))},
+		"it never was updated":                {in: running()},
+		"it failed without a place":           {in: running(ended(v1alpha1.PlanNodeUpdate, v1alpha1.PlanOutcomeFailed, time.Minute, 1))},
+		"a person asks for another try":       {in: running(broke, annotated(v1alpha1.AnnotationRetry, "now"))},
+		"a person asked for one, and it too":  {in: running(broke, asked("now", "now")), want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

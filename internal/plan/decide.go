@@ -64,13 +64,26 @@ func Decide(in Input) Decision {
 
 // decideBroughtUp decides about a node that was brought up and has no plan.
 func decideBroughtUp(in Input) Decision {
+	next := Decision{Step: Idle, Reason: v1alpha1.ReasonSettled, Message: "Nothing is to be done."}
 	if drift := FindDrift(in); drift != nil {
-		return begin(in, drift.Plan, drift.Reason, drift.Message)
+		next = begin(in, drift.Plan, drift.Reason, drift.Message)
 	}
-	if message, needed := needsApproval(in); needed {
-		return begin(in, v1alpha1.PlanReapprove, v1alpha1.ReasonNotApproved, message)
+	return Meanwhile(in, next)
+}
+
+// Meanwhile is what to do while an update does not start: a node that lost its approval
+// does not stand still until its turn comes.
+func Meanwhile(in Input, next Decision) Decision {
+	message, needed := needsApproval(in)
+	if next.Step == Start || !needed {
+		return next
 	}
-	return Decision{Step: Idle, Reason: v1alpha1.ReasonSettled, Message: "Nothing is to be done."}
+	approve := begin(in, v1alpha1.PlanReapprove, v1alpha1.ReasonNotApproved, message)
+	approve.Superseded = next.Superseded
+	if next.Step != Idle && approve.Step != Start {
+		return next
+	}
+	return approve
 }
 
 // decideRunning carries on with a plan unless it leads somewhere else than to the
@@ -94,9 +107,7 @@ func decideRunning(in Input) Decision {
 // supersededBecause says why a plan can no longer lead to the spec; empty: it can.
 func supersededBecause(in Input, current *v1alpha1.Plan) string {
 	switch {
-	case current.Type == v1alpha1.PlanReapprove:
-		// It only approves what runs, whatever the spec says by now.
-	case in.Node.Status.AdmittedSpecHash != in.Want.SpecHash:
+	case current.Type != v1alpha1.PlanReapprove && in.Node.Status.AdmittedSpecHash != in.Want.SpecHash:
 		return "The spec was edited since the last plan was made."
 	case current.TemplateHash != in.Want.TemplateHash:
 		return "The pod that is wanted changed since the last plan was made."
@@ -171,7 +182,7 @@ func Record(in Input, outcome v1alpha1.PlanOutcome, reason, message string) *v1a
 	record := &v1alpha1.PlanRecord{
 		Type: ended.Type, Outcome: outcome, Reason: reason, Message: message,
 		StartTime: ended.StartTime, CompletionTime: metav1.NewTime(in.Seen.Now),
-		Retry: retryValue(in.Node),
+		Retry: retryValue(in.Node), Slot: in.Node.Status.Slot.DeepCopy(),
 	}
 	if outcome == v1alpha1.PlanOutcomeFailed {
 		record.Failures = 1

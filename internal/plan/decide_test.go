@@ -98,9 +98,25 @@ func TestDecide(t *testing.T) {
 		"an edit supersedes a plan and finds a gate shut": {
 			in: fresh(at(TaskDiscoverPeers), seed), step: Blocked, superseded: true, reason: v1alpha1.ReasonWaiting, after: lookAgain,
 		},
-		"a plan that approves again does not care for an edit": {
-			in:   running(reapproving, newImage, override("y")),
+		"a plan that approves again does not care for an edit that changes neither pod nor configuration": {
+			in:   running(reapproving, func(in *Input) { in.Node.Status.AdmittedSpecHash = "another" }),
 			step: Continue, reason: v1alpha1.ReasonProgressing, says: []string{"Reapprove"},
+		},
+		"another pod supersedes a plan that approves again": {
+			in: running(reapproving, newImage), step: Start, superseded: true, starts: v1alpha1.PlanNodeUpdate,
+			reason: v1alpha1.ReasonImageChanged, slot: v1alpha1.UpdateCauseEdit,
+		},
+		"another configuration supersedes a plan that approves again": {
+			in: running(reapproving, override("y")), step: Start, superseded: true, starts: v1alpha1.PlanConfigUpdate,
+			reason: v1alpha1.ReasonConfigChanged, slot: v1alpha1.UpdateCauseEdit,
+		},
+		"an update that waits after a failure does not keep a node from being approved again": {
+			in:   running(newTemplate, unapproved, ended(v1alpha1.PlanNodeUpdate, v1alpha1.PlanOutcomeFailed, 0, 1)),
+			step: Start, starts: v1alpha1.PlanReapprove, reason: v1alpha1.ReasonNotApproved,
+		},
+		"a new approval failed just now": {
+			in:   running(unapproved, ended(v1alpha1.PlanReapprove, v1alpha1.PlanOutcomeFailed, 0, 1)),
+			step: BackOff, reason: v1alpha1.ReasonPlanFailed, after: 15 * time.Second, says: []string{"Reapprove failed"},
 		},
 		"bringing it up failed just now": {
 			in: fresh(failed(0)), step: BackOff, reason: v1alpha1.ReasonPlanFailed, after: 15 * time.Second,
@@ -235,10 +251,13 @@ func TestAPlanSaysWhatItLeadsTo(t *testing.T) {
 // refused for ever.
 func TestAPlanKeepsNoMoreOfAMessageThanTheAPIServerTakes(t *testing.T) {
 	t.Parallel()
-	in := running(spec(func(s *v1alpha1.SeiNodeSpec) { s.Image = strings.Repeat("é", 255) }))
-	got := Decide(in)
-	if len(got.Plan.Message) > 256 || len(got.Plan.Message) < 250 || !strings.HasPrefix(got.Message, got.Plan.Message) {
-		t.Errorf("the plan says %q", got.Plan.Message)
+	// The bound is inside of one of the letters that take three bytes.
+	for letter, want := range map[string]int{"x": 256, "€": 255} {
+		in := running(spec(func(s *v1alpha1.SeiNodeSpec) { s.Image = strings.Repeat(letter, 400) }))
+		got := Decide(in)
+		if len(got.Plan.Message) != want || !strings.HasPrefix(got.Message, got.Plan.Message) {
+			t.Errorf("of %q the plan keeps %d bytes: %q", letter, len(got.Plan.Message), got.Plan.Message)
+		}
 	}
 }
 
@@ -284,31 +303,30 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-func TestRecord(t *testing.T) {
+// TestWhatIsDoneMeanwhile: while an update waits for its turn.
+func TestWhatIsDoneMeanwhile(t *testing.T) {
 	t.Parallel()
-	bootstrap, again := v1alpha1.PlanBootstrap, v1alpha1.PlanReapprove
-	broke, done := v1alpha1.PlanOutcomeFailed, v1alpha1.PlanOutcomeComplete
+	waiting := Decision{Step: Waiting, Superseded: &v1alpha1.PlanRecord{Message: "the last one"}}
+	failedApproval := ended(v1alpha1.PlanReapprove, v1alpha1.PlanOutcomeFailed, 0, 1)
 	for name, test := range map[string]struct {
-		before   edit
-		outcome  v1alpha1.PlanOutcome
-		failures int32
+		in   Input
+		next Decision
+		want Step
 	}{
-		"the first plan fails":                      {before: func(*Input) {}, outcome: broke, failures: 1},
-		"the third plan in a row fails":             {before: ended(bootstrap, broke, time.Hour, 2), outcome: broke, failures: 3},
-		"a plan fails after one that did not":       {before: ended(bootstrap, done, time.Hour, 7), outcome: broke, failures: 1},
-		"a plan fails after one of another type":    {before: ended(again, broke, time.Hour, 7), outcome: broke, failures: 1},
-		"a plan is complete after one that failed":  {before: ended(bootstrap, broke, time.Hour, 2), outcome: done},
-		"a plan is superseded after one that fails": {before: ended(bootstrap, broke, time.Hour, 2), outcome: v1alpha1.PlanOutcomeSuperseded},
+		"nothing, where nothing is missing":          {in: running(), next: waiting, want: Waiting},
+		"a new approval":                             {in: running(unapproved), next: waiting, want: Start},
+		"nothing, if a new approval failed":          {in: running(unapproved, failedApproval), next: waiting, want: Waiting},
+		"the update itself, if it starts":            {in: running(unapproved), next: Decision{Step: Start}, want: Start},
+		"a failed approval is told of all by itself": {in: running(unapproved, failedApproval), next: Decision{Step: Idle}, want: BackOff},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			in := fresh(at(TaskConfigApply), test.before, annotated(v1alpha1.AnnotationRetry, "1"))
-			want := &v1alpha1.PlanRecord{
-				Type: bootstrap, Outcome: test.outcome, Reason: "Why", Message: "how", Failures: test.failures, Retry: "1",
-				StartTime: metav1.NewTime(now.Add(-time.Minute)), CompletionTime: metav1.NewTime(now),
+			got := Meanwhile(test.in, test.next)
+			if got.Step != test.want || got.Superseded != test.next.Superseded {
+				t.Errorf("it decides %+v", got)
 			}
-			if diff := cmp.Diff(want, Record(in, test.outcome, "Why", "how")); diff != "" {
-				t.Errorf("record (-want +got):\n%s", diff)
+			if approves := got.Plan != nil && got.Plan.Type == v1alpha1.PlanReapprove; approves != (name == "a new approval") {
+				t.Errorf("the plan is %+v", got.Plan)
 			}
 		})
 	}
@@ -324,58 +342,5 @@ func TestASupersededPlanIsRecorded(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("record (-want +got):\n%s", diff)
-	}
-}
-
-func TestBackOff(t *testing.T) {
-	t.Parallel()
-	broke := v1alpha1.PlanOutcomeFailed
-	failures := func(n int32) edit {
-		return func(in *Input) {
-			ended(v1alpha1.PlanBootstrap, broke, time.Second, n)(in)
-			admitted(in)
-		}
-	}
-	for name, test := range map[string]struct {
-		in   Input
-		want time.Duration
-	}{
-		"nothing ever failed":               {in: fresh(admitted)},
-		"another type of plan failed":       {in: fresh(failures(1), func(in *Input) { in.Node.Status.LastPlan.Type = v1alpha1.PlanReapprove })},
-		"the last plan was complete":        {in: fresh(failures(1), func(in *Input) { in.Node.Status.LastPlan.Outcome = v1alpha1.PlanOutcomeComplete })},
-		"a record without a count":          {in: fresh(failures(0)), want: 14 * time.Second},
-		"once":                              {in: fresh(failures(1)), want: 14 * time.Second},
-		"twice":                             {in: fresh(failures(2)), want: 29 * time.Second},
-		"three times":                       {in: fresh(failures(3)), want: 59 * time.Second},
-		"six times":                         {in: fresh(failures(6)), want: 479 * time.Second},
-		"seven times":                       {in: fresh(failures(7)), want: 599 * time.Second},
-		"for ever":                          {in: fresh(failures(2_000_000_000)), want: 599 * time.Second},
-		"it is over to the second":          {in: fresh(failures(1), func(in *Input) { in.Seen.Now = now.Add(14 * time.Second) })},
-		"it is long over":                   {in: fresh(failures(1), func(in *Input) { in.Seen.Now = now.Add(time.Hour) })},
-		"it failed this very moment":        {in: fresh(failures(1), func(in *Input) { in.Seen.Now = now.Add(-time.Second) }), want: 15 * time.Second},
-		"it failed at a time yet to come":   {in: fresh(failures(1), func(in *Input) { in.Seen.Now = now.Add(-time.Hour) })},
-		"the spec was edited since":         {in: fresh(failures(1), newImage)},
-		"a person asks for it":              {in: fresh(failures(1), annotated(v1alpha1.AnnotationRetry, "please"))},
-		"a person asked for it back then":   {in: fresh(failures(1), asked("please", "please")), want: 14 * time.Second},
-		"a person asked, and asks again":    {in: fresh(failures(1), asked("please", "please!"))},
-		"a person asked at great length":    {in: fresh(failures(1), asked(strings.Repeat("x", 256), strings.Repeat("x", 300))), want: 14 * time.Second},
-		"a person asked in another script":  {in: fresh(failures(1), asked(strings.Repeat("x", 255), strings.Repeat("x", 255)+"é")), want: 14 * time.Second},
-		"and all of it was remembered":      {in: fresh(failures(1), asked(strings.Repeat("x", 254)+"é", strings.Repeat("x", 254)+"éé")), want: 14 * time.Second},
-		"a person asked with one more mark": {in: fresh(failures(1), asked(strings.Repeat("x", 254), strings.Repeat("x", 255)))},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got := backOff(test.in, v1alpha1.PlanBootstrap); got != test.want {
-				t.Errorf("it waits %s, want %s", got, test.want)
-			}
-		})
-	}
-}
-
-// asked is what the annotation said when the last plan ended, and what it says now.
-func asked(before, after string) edit {
-	return func(in *Input) {
-		in.Node.Status.LastPlan.Retry = before
-		annotated(v1alpha1.AnnotationRetry, after)(in)
 	}
 }

@@ -83,8 +83,11 @@ func sidecarImageDrift(in Input) *Drift {
 // templateDrift is about everything else in the pod. A pod from before templates had
 // a hash is left as it is: a new version of the operator is no reason to replace it.
 func templateDrift(in Input) *Drift {
-	current := template(in)
-	if hash := current.Annotations[v1alpha1.AnnotationTemplateHash]; hash != "" && hash != in.Want.TemplateHash {
+	hash := template(in).Annotations[v1alpha1.AnnotationTemplateHash]
+	if hash == "" {
+		hash = in.Node.Status.PodTemplateHash
+	}
+	if hash != "" && hash != in.Want.TemplateHash {
 		return nodeUpdate(v1alpha1.ReasonTemplateChanged, "The template of the pod goes from %s to %s.", hash, in.Want.TemplateHash)
 	}
 	return nil
@@ -114,7 +117,9 @@ func ownsTemplate(in Input, set *appsv1.StatefulSet) bool {
 
 // configDrift is about the configuration, which reaches the pod that is there.
 func configDrift(in Input) *Drift {
-	if in.Node.Status.ConfigHash == in.Want.ConfigHash {
+	// What counts is what seid was started with, not what is in the ConfigMap: a plan
+	// may have come no further than that.
+	if in.Node.Status.AppliedConfigHash == in.Want.ConfigHash {
 		return nil
 	}
 	message := "The configuration changed."

@@ -92,6 +92,12 @@ func TestDrift(t *testing.T) {
 		"the pod is from before templates had a hash, and so is the StatefulSet": {
 			in: running(onPod(unstamped), hasSetKeepingPod(stamp(""))),
 		},
+		"the same, and another template is wanted than was when it was first seen": {
+			in: running(onPod(unstamped), hasSetKeepingPod(stamp("")), newTemplate), plan: update, reason: v1alpha1.ReasonTemplateChanged,
+		},
+		"the same, and nobody remembers what was wanted then": {
+			in: running(onPod(unstamped), hasSetKeepingPod(stamp("")), newTemplate, func(in *Input) { in.Node.Status.PodTemplateHash = "" }),
+		},
 		"the StatefulSet has another template than the pod": {
 			in: running(hasSetKeepingPod(stamp("another"))), plan: update, reason: v1alpha1.ReasonTemplateChanged,
 			says: []string{"StatefulSet node", "somebody else"},
@@ -116,6 +122,10 @@ func TestDrift(t *testing.T) {
 		},
 		"another configuration is wanted": {
 			in: running(override("y")), plan: reconfigure, reason: v1alpha1.ReasonConfigChanged, says: []string{"changed: app.x."},
+		},
+		"the configuration is in the ConfigMap, and seid was not started with it": {
+			in:   running(func(in *Input) { in.Node.Status.AppliedConfigHash = "old" }),
+			plan: reconfigure, reason: v1alpha1.ReasonConfigChanged,
 		},
 		"another configuration is wanted, and the live one is unreadable": {
 			in: running(override("y"), garbage), plan: reconfigure, reason: v1alpha1.ReasonConfigChanged, says: []string{"The configuration changed."},

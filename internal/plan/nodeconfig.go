@@ -2,10 +2,12 @@ package plan
 
 import (
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
+	"github.com/sei-operator/sei-operator/api/v1alpha1"
 	"github.com/sei-operator/sei-operator/internal/render"
 	"github.com/sei-operator/sei-operator/internal/seid"
 )
@@ -20,7 +22,7 @@ func WantedDocument(in Input) seid.Intent {
 		document.Peers = slices.Clone(peers.Addresses)
 	}
 	document.Serial = highestSerial(in)
-	if live, err := liveDocument(in); err != nil || live.Serial < document.Serial || !sameContent(live, document) {
+	if live, err := liveDocument(in); err != nil || live.Serial < document.Serial || !sameContent(live, document) || outranked(in, live) {
 		document.Serial++
 	}
 	return document
@@ -54,6 +56,29 @@ func AssertedDocument(in Input) (seid.Intent, bool) {
 	return WantedDocument(in), true
 }
 
+// Reconfigured tells whether a plan that is complete has brought its configuration to
+// seid. A NodeUpdate does so by a new pod, which reads it when it starts; a pod that
+// was there before has not read it.
+func Reconfigured(in Input) bool {
+	p, pod := in.Node.Status.Plan, in.Seen.Pod
+	switch p.Type {
+	case v1alpha1.PlanReapprove:
+		return false
+	case v1alpha1.PlanNodeUpdate:
+		began := p.StartTime.Truncate(time.Second)
+		// Kubernetes counts in seconds. Of a pod from the same second the sidecar says
+		// what it has.
+		return pod != nil && (pod.CreationTimestamp.After(began) ||
+			pod.CreationTimestamp.Time.Equal(began) && in.Seen.Sidecar.Status.Config.Hash == p.ConfigHash)
+	default:
+		return true
+	}
+}
+
+// BootsWith tells whether the next start of seid reads the ConfigMap, because there is
+// no pod that has read it before.
+func BootsWith(in Input) bool { return podGone(in) }
+
 // liveDocument is the document in the ConfigMap that is there.
 func liveDocument(in Input) (seid.Intent, error) {
 	if in.Seen.NodeConfig == nil {
@@ -67,6 +92,13 @@ func liveDocument(in Input) (seid.Intent, error) {
 func ownsDocument(configMap *corev1.ConfigMap) bool {
 	owned, err := corev1ac.ExtractConfigMap(configMap, render.FieldManager)
 	return err == nil && len(owned.Data) > 0
+}
+
+// outranked tells whether the sidecar has another configuration with the same serial,
+// from an earlier life of the volume for example. It would take this one for applied.
+func outranked(in Input, live seid.Intent) bool {
+	has := in.Seen.Sidecar.Status.Config
+	return has.Serial == live.Serial && has.Hash != "" && has.Hash != seid.Hash(live)
 }
 
 func sameContent(a, b seid.Intent) bool {

@@ -2,8 +2,11 @@ package plan
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
 	"github.com/sei-operator/sei-operator/internal/seid"
@@ -23,6 +26,11 @@ func remembers(serial int64) edit {
 // sidecarHas is the serial that the sidecar applied last.
 func sidecarHas(serial int64) edit {
 	return sidecar(func(s *Sidecar) { s.Status.Config.Serial = serial })
+}
+
+// sidecarHasHash is the configuration that the sidecar applied last.
+func sidecarHasHash(hash string) edit {
+	return sidecar(func(s *Sidecar) { s.Status.Config.Hash = hash })
 }
 
 // foreignText is a document that somebody else wrote.
@@ -48,6 +56,9 @@ func TestWantedDocument(t *testing.T) {
 		"the ConfigMap is unreadable":                                    {in: running(garbage, remembers(3)), serial: 4},
 		"it is equal to a newer one than we remember":                    {in: running(hasDocument(9)), serial: 9},
 		"it is equal to one that is older than what we remember":         {in: running(remembers(4)), serial: 5},
+		"the sidecar has another one of the same serial":                 {in: running(sidecarHasHash("another")), serial: 2},
+		"the sidecar has this very one":                                  {in: running(func(in *Input) { sidecarHasHash(in.Want.ConfigHash)(in) }), serial: 1},
+		"the sidecar has another one that is older":                      {in: running(hasDocument(2), sidecarHasHash("another")), serial: 2},
 		"it is equal to one that is older than what the sidecar applied": {in: running(sidecarHas(7)), serial: 8},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -161,5 +172,44 @@ func TestAssertedDocument(t *testing.T) {
 				t.Errorf("document (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestWhetherAPlanBroughtItsConfigurationToSeid(t *testing.T) {
+	t.Parallel()
+	updates := func(in *Input) {
+		updating(in)
+		in.Node.Status.Plan.StartTime = metav1.NewTime(now.Add(time.Millisecond))
+	}
+	made := func(when time.Time) edit {
+		return onPod(func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(when) })
+	}
+	knows := func(in *Input) { sidecarHasHash(in.Want.ConfigHash)(in) }
+	for name, test := range map[string]struct {
+		in   Input
+		want bool
+	}{
+		"bringing it up":                        {in: fresh(at(TaskMarkReady)), want: true},
+		"a change of the configuration":         {in: running(updates, func(in *Input) { in.Node.Status.Plan.Type = v1alpha1.PlanConfigUpdate }), want: true},
+		"a new approval":                        {in: running(reapproving)},
+		"an update with a pod from before":      {in: running(updates, made(now.Add(-time.Second)), knows)},
+		"an update with a pod from after":       {in: running(updates, made(now.Add(time.Second))), want: true},
+		"an update with a pod of the moment":    {in: running(updates, made(now))},
+		"an update with a pod that has read it": {in: running(updates, made(now), knows), want: true},
+		"an update that left no pod":            {in: running(updates, noPod)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := Reconfigured(test.in); got != test.want {
+				t.Errorf("it did: %t", got)
+			}
+		})
+	}
+}
+
+func TestWhetherTheNextStartReadsTheConfigMap(t *testing.T) {
+	t.Parallel()
+	if BootsWith(running()) || !BootsWith(running(noPod)) || !BootsWith(running(onPod(endingPod))) {
+		t.Error("exactly when there is no pod, or one that ends")
 	}
 }

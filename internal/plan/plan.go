@@ -51,6 +51,8 @@ type Sidecar struct {
 	// New: it was not heard of yet, because this operator has only just begun to
 	// listen. That says nothing about the sidecar.
 	New bool
+	// Lost is when it was last connected, if it was and is no longer.
+	Lost time.Time
 	// Connected: it answers, and Status is up to date.
 	Connected bool
 	// Problem says why it is not connected.

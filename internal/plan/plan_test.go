@@ -62,7 +62,8 @@ func TestWhenKeysAreLookedAt(t *testing.T) {
 // seedAtRest is a seed that was brought up, and what happened to it then.
 func seedAtRest(edits ...edit) Input {
 	return running(append([]edit{seed, hasClaim(marked(nodeUID)), hasSet(), hasPod(), admitted, func(in *Input) {
-		in.Node.Status.ConfigHash = in.Want.ConfigHash
+		in.Node.Status.ConfigHash, in.Node.Status.AppliedConfigHash = in.Want.ConfigHash, in.Want.ConfigHash
+		in.Node.Status.PodTemplateHash = in.Want.TemplateHash
 	}}, edits...)...)
 }
 

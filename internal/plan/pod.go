@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -79,7 +80,7 @@ func containerTrouble(pod string, c *corev1.ContainerStatus) (v1alpha1.Condition
 		if ended != nil && ended.Reason == "OOMKilled" {
 			return v1alpha1.ReasonOOMKilled, fmt.Sprintf("The container %s in pod %s was killed because it used more memory than its limit. Raise its resources.", c.Name, pod)
 		}
-		how := waiting.Message
+		how := cmp.Or(waiting.Message, waiting.Reason)
 		if ended != nil {
 			how = fmt.Sprintf("it last ended with exit code %d", ended.ExitCode)
 		}
@@ -88,9 +89,18 @@ func containerTrouble(pod string, c *corev1.ContainerStatus) (v1alpha1.Condition
 	return "", ""
 }
 
+// UnreachableIn is how long it takes until a pod that ends counts as out of reach; 0
+// when it does, or does not end.
+func UnreachableIn(pod *corev1.Pod, now time.Time) time.Duration {
+	if pod == nil || pod.DeletionTimestamp == nil {
+		return 0
+	}
+	return max(0, pod.DeletionTimestamp.Add(unreachableAfter).Sub(now))
+}
+
 // unreachable tells whether a pod is to be gone by now and still there.
 func unreachable(pod *corev1.Pod, now time.Time) bool {
-	return pod.DeletionTimestamp != nil && now.After(pod.DeletionTimestamp.Add(unreachableAfter))
+	return pod.DeletionTimestamp != nil && UnreachableIn(pod, now) == 0
 }
 
 // PodReady tells whether a pod is ready.

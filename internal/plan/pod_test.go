@@ -55,9 +55,9 @@ func TestWhatKeepsAPodFromRunning(t *testing.T) {
 		"there is no pod":         {pod: noPod},
 		"nothing":                 {pod: hasPod()},
 		"it is ending":            {pod: hasPod(endsAt(now.Add(-time.Second)))},
-		"it ends a while ago now": {pod: hasPod(endsAt(now.Add(-30 * time.Second)))},
+		"it ends a while ago now": {pod: hasPod(endsAt(now.Add(-30*time.Second + 1)))},
 		"it was to be gone half a minute ago": {
-			pod:  hasPod(endsAt(now.Add(-30*time.Second-1)), withConditions(unschedulable)),
+			pod:  hasPod(endsAt(now.Add(-30*time.Second)), withConditions(unschedulable)),
 			want: v1alpha1.ReasonPodUnreachable, says: []string{"machine-1", "node-0"},
 		},
 		"no machine takes it": {
@@ -85,6 +85,10 @@ func TestWhatKeepsAPodFromRunning(t *testing.T) {
 		"a crash": {
 			pod:  hasPod(withContainers(after(waits("CrashLoopBackOff", "back-off 5m"), "Error", 2))),
 			want: v1alpha1.ReasonCrashLoopBackOff, says: []string{"seid", "node-0", "exit code 2"},
+		},
+		"a container that nobody says anything of": {
+			pod:  hasPod(withContainers(waits("RunContainerError", ""))),
+			want: v1alpha1.ReasonCrashLoopBackOff, says: []string{"stay up: RunContainerError."},
 		},
 		"a container that never started": {
 			pod:  hasPod(withContainers(waits("CreateContainerConfigError", `secret "identity" not found`))),
@@ -153,6 +157,28 @@ func TestHowLongAPodMayLookForAMachine(t *testing.T) {
 			}
 			if reason, _ := PodTrouble(pod, now); (reason == v1alpha1.ReasonUnschedulable) != test.trouble {
 				t.Errorf("the trouble is %q", reason)
+			}
+		})
+	}
+}
+
+func TestHowLongAPodMayTakeToEnd(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		pod  edit
+		want time.Duration
+	}{
+		"there is no pod":         {pod: noPod},
+		"it does not end":         {pod: hasPod()},
+		"it has time left to end": {pod: hasPod(endsAt(now.Add(time.Minute))), want: 90 * time.Second},
+		"it is overdue":           {pod: hasPod(endsAt(now.Add(-10 * time.Second))), want: 20 * time.Second},
+		"it is out of reach":      {pod: hasPod(endsAt(now.Add(-30 * time.Second)))},
+		"it is long out of reach": {pod: hasPod(endsAt(now.Add(-time.Hour)))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := UnreachableIn(fresh(test.pod).Seen.Pod, now); got != test.want {
+				t.Errorf("it takes %s, want %s", got, test.want)
 			}
 		})
 	}

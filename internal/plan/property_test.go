@@ -98,7 +98,7 @@ var happenings = map[string]func(*rapid.T) edit{
 	"no config admitted": always(func(in *Input) { in.Node.Status.ConfigHash = "" }),
 	"serial":             func(t *rapid.T) edit { return remembers(rapid.Int64Range(0, 9).Draw(t, "remembered serial")) },
 	"sidecar": func(t *rapid.T) edit {
-		found := Sidecar{Connected: rapid.Bool().Draw(t, "connected"), Status: api.Status{
+		found := Sidecar{Connected: rapid.Bool().Draw(t, "connected"), New: rapid.Bool().Draw(t, "new"), Status: api.Status{
 			Approved: rapid.Bool().Draw(t, "approved"), Held: rapid.Bool().Draw(t, "held"),
 			Approval: api.Approval{NodeUID: rapid.SampledFrom([]string{"", "node-uid", "other-uid"}).Draw(t, "approval")},
 			Config:   api.Config{Serial: rapid.Int64Range(0, 9).Draw(t, "applied serial")},
@@ -223,7 +223,7 @@ func checkPlan(t *rapid.T, in Input, p *v1alpha1.Plan) {
 // checkSupersession checks what becomes of the plan that is there.
 func checkSupersession(t *rapid.T, in Input, got Decision) {
 	current := in.Node.Status.Plan
-	obsolete := current.Type != v1alpha1.PlanReapprove && (!leadsToSpec(in, current) || in.Node.Status.AdmittedSpecHash != in.Want.SpecHash)
+	obsolete := !leadsToSpec(in, current) || current.Type != v1alpha1.PlanReapprove && in.Node.Status.AdmittedSpecHash != in.Want.SpecHash
 	if got.Step == Continue && obsolete {
 		t.Fatalf("a plan is carried on with that leads elsewhere: %+v", current)
 	}
@@ -268,7 +268,7 @@ func checkReplicas(t *rapid.T, in Input) {
 	}
 	had := keepsPod(in.Seen.StatefulSet)
 	// The one exception: seid runs, and stopping it now would ruin the volume.
-	waits := gate != nil && gate.Reason == v1alpha1.ReasonWaitingForSafeStop && had && in.Seen.Sidecar.Connected
+	waits := gate != nil && gate.Reason == v1alpha1.ReasonWaitingForSafeStop && had
 	if stops := in.Node.Spec.Paused || in.Node.DeletionTimestamp != nil; stops != waits {
 		t.Fatalf("a pod for a node that is paused or deleted: %+v", gate)
 	}

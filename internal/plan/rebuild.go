@@ -27,6 +27,7 @@ func Rebuild(in Input) bool {
 	status.AdmittedSpecHash = in.Want.SpecHash
 	if document, err := liveDocument(in); err == nil {
 		status.ConfigHash, status.ConfigSerial = seid.Hash(document), document.Serial
+		status.AppliedConfigHash = status.ConfigHash
 		if len(document.Peers) > 0 {
 			status.ResolvedPeers = &v1alpha1.ResolvedPeers{
 				Count: int32(len(document.Peers)), Addresses: document.Peers[:min(len(document.Peers), maxPeers)],

@@ -65,7 +65,7 @@ func TestRebuild(t *testing.T) {
 			if test.rest != nil {
 				want = base(test.in)
 				if test.rest(&want); want.ConfigSerial > 0 {
-					want.ConfigHash = test.in.Want.ConfigHash
+					want.ConfigHash, want.AppliedConfigHash = test.in.Want.ConfigHash, test.in.Want.ConfigHash
 				}
 			}
 			if changed := Rebuild(test.in); changed != (test.rest != nil) {

@@ -53,6 +53,7 @@ func running(edits ...edit) Input {
 	in.Node.Status.StatefulSet = &v1alpha1.ObjectIdentity{Name: in.Node.Name, UID: setUID}
 	in.Node.Status.DataVolume = &v1alpha1.ObjectIdentity{Name: "data-node", UID: claimUID}
 	in.Node.Status.ConfigHash, in.Node.Status.ConfigSerial = in.Want.ConfigHash, 1
+	in.Node.Status.AppliedConfigHash = in.Want.ConfigHash
 	in.Node.Status.Conditions = []metav1.Condition{{Type: string(v1alpha1.ConditionPaused), Reason: string(v1alpha1.ReasonNotPaused)}}
 	in.Seen.StatefulSet = newSet(&in)
 	in.Seen.Service = &corev1.Service{ObjectMeta: ownedMeta(in.Node, "node")}

@@ -20,8 +20,11 @@ const safeStopPatience = 30 * time.Minute
 // waiting.
 func SafeStop(in Input, since time.Time) (gate *Gate, forced bool) {
 	sidecar, pod := in.Seen.Sidecar, in.Seen.Pod
-	if pod == nil || pod.DeletionTimestamp != nil || !sidecar.Connected || sidecar.Status.Seid.SafeToStop {
+	if pod == nil || pod.DeletionTimestamp != nil || sidecar.Connected && sidecar.Status.Seid.SafeToStop {
 		return nil, false
+	}
+	if !sidecar.Connected {
+		return silent(in), false
 	}
 	if in.Node.Annotations[v1alpha1.AnnotationSkipSafeStop] == "true" {
 		return nil, true
@@ -39,4 +42,24 @@ func SafeStop(in Input, since time.Time) (gate *Gate, forced bool) {
 		Message: fmt.Sprintf("seid must not be stopped at this moment (%s). It is stopped when that is over, or after %s; the annotation %s=true stops it now.",
 			why, safeStopPatience, v1alpha1.AnnotationSkipSafeStop),
 	}, false
+}
+
+// silentGrace is how long a sidecar may be silent before it counts as gone. An operator
+// that has just started, or a connection that broke a moment ago, says nothing about
+// seid.
+const silentGrace = time.Minute
+
+// silent waits for a sidecar that may answer in a moment.
+func silent(in Input) *Gate {
+	left := in.Seen.Sidecar.Lost.Add(silentGrace).Sub(in.Seen.Now)
+	if in.Seen.Sidecar.New {
+		left = silentGrace
+	}
+	if left <= 0 || in.Node.Annotations[v1alpha1.AnnotationSkipSafeStop] == "true" {
+		return nil
+	}
+	return &Gate{
+		Reason: v1alpha1.ReasonWaitingForSafeStop, After: left,
+		Message: "Whether seid may be stopped is not known at this moment: its sidecar does not answer yet.",
+	}
 }

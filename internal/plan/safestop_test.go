@@ -14,6 +14,11 @@ func unsafe(why string) edit {
 	return sidecar(func(s *Sidecar) { s.Status.Seid.SafeToStop, s.Status.Seid.UnsafeBecause = false, why })
 }
 
+// lostAgo says that the sidecar answered until this long ago.
+func lostAgo(ago time.Duration) edit {
+	return sidecar(func(s *Sidecar) { *s = Sidecar{Lost: now.Add(-ago)} })
+}
+
 func skipsSafeStop(value string) edit { return annotated(v1alpha1.AnnotationSkipSafeStop, value) }
 
 // wantsStop says since when a stop is wanted.
@@ -35,6 +40,11 @@ func TestSafeStop(t *testing.T) {
 		"it is safe":                         {in: running()},
 		"it is safe, and nobody cares":       {in: running(skipsSafeStop("true"))},
 		"nobody knows":                       {in: running(unsafe("x"), sidecar(func(s *Sidecar) { s.Connected = false }))},
+		"it was heard of a moment ago":       {in: running(lostAgo(time.Second)), gate: waits(59*time.Second, "does not answer yet")},
+		"it was heard of a while ago":        {in: running(lostAgo(time.Minute))},
+		"it was heard of, almost in time":    {in: running(lostAgo(time.Minute - 1)), gate: waits(1)},
+		"nobody has listened yet":            {in: running(sidecar(func(s *Sidecar) { *s = Sidecar{New: true} })), gate: waits(time.Minute)},
+		"nobody has listened, nobody cares":  {in: running(sidecar(func(s *Sidecar) { *s = Sidecar{New: true} }), skipsSafeStop("true"))},
 		"there is no pod":                    {in: running(unsafe("x"), func(in *Input) { in.Seen.Pod = nil })},
 		"the pod is ending already":          {in: running(unsafe("x"), onPod(endingPod))},
 		"it is not safe":                     {in: running(unsafe("state sync")), gate: waits(30*time.Minute, "(state sync)", "30m0s", "sei.io/skip-safe-stop=true")},

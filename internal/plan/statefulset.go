@@ -196,6 +196,20 @@ func stopReason(node *v1alpha1.SeiNode) *Gate {
 	return &Gate{Reason: v1alpha1.ReasonPaused, Message: "The node is paused."}
 }
 
+// Stopped tells whether there is no pod and none comes back: the StatefulSet is gone,
+// or its controller has seen that it shall have none. That we asked for none is not
+// enough: the controller may be about to make one that it was asked for before.
+func Stopped(in Input) bool {
+	if in.Seen.Pod != nil {
+		return false
+	}
+	set := in.Seen.StatefulSet
+	if set == nil || foreignStatefulSet(in.Node, set) != nil {
+		return true
+	}
+	return !keepsPod(set) && set.Status.ObservedGeneration >= set.Generation && set.Status.Replicas == 0
+}
+
 // StopRequested is since when a pause or a deletion waits to stop seid.
 func StopRequested(in Input) time.Time {
 	if since := in.Node.Status.StopRequestedTime; since != nil {
@@ -215,11 +229,12 @@ func keepsPod(set *appsv1.StatefulSet) bool {
 // out. A node that leaves a pause counts: its pod may be going this very moment,
 // and an image edited during the pause must never boot the old one.
 func NothingToRoll(in Input) bool {
-	if in.Seen.StatefulSet == nil || leavesPause(in.Node) {
-		return true
-	}
-	gone := in.Seen.Pod == nil || in.Seen.Pod.DeletionTimestamp != nil
-	return gone && !keepsPod(in.Seen.StatefulSet)
+	return leavesPause(in.Node) || podGone(in) && !keepsPod(in.Seen.StatefulSet)
+}
+
+// podGone tells whether there is no pod, or only one that is on its way out.
+func podGone(in Input) bool {
+	return in.Seen.Pod == nil || in.Seen.Pod.DeletionTimestamp != nil
 }
 
 // leavesPause tells whether the spec says that the node runs and its status still

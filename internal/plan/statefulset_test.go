@@ -279,8 +279,8 @@ func TestNothingToRoll(t *testing.T) {
 		want bool
 	}{
 		"it runs":               {in: running()},
-		"it has no StatefulSet": {in: lost(), want: true},
-		"it has no StatefulSet, and its pod is still there": {in: running(noSet), want: true},
+		"it has no StatefulSet": {in: lost(noPod), want: true},
+		"it has no StatefulSet, and its pod is still there": {in: running(noSet)},
 		"it is to be stopped":                               {in: running(paused)},
 		"it is stopped, and its pod is still there":         {in: running(paused, stopped)},
 		"it is stopped, and its pod is ending":              {in: running(paused, stopped, hasPod(endingPod)), want: true},
@@ -301,6 +301,43 @@ func TestNothingToRoll(t *testing.T) {
 			t.Parallel()
 			if got := NothingToRoll(test.in); got != test.want {
 				t.Errorf("there is nothing to roll: %t", got)
+			}
+		})
+	}
+}
+
+func TestStopped(t *testing.T) {
+	t.Parallel()
+	// seen is how far the controller of StatefulSets has come.
+	seen := func(generation, observed int64, replicas int32) func(*appsv1.StatefulSet) {
+		return func(s *appsv1.StatefulSet) {
+			s.Generation, s.Status.ObservedGeneration, s.Status.Replicas = generation, observed, replicas
+		}
+	}
+	for name, test := range map[string]struct {
+		in   Input
+		want bool
+	}{
+		"its pod is there": {in: running(hasSet(scaled(0)))},
+		"its pod is there, and its StatefulSet is gone": {in: running(noSet)},
+		"both are gone":                                  {in: lost(noPod), want: true},
+		"its pod is gone, and comes back":                {in: running(noPod)},
+		"its pod is gone, and the controller knows":      {in: running(noPod, hasSet(scaled(0), seen(2, 2, 0))), want: true},
+		"its pod is gone, and the controller knew first": {in: running(noPod, hasSet(scaled(0), seen(2, 3, 0))), want: true},
+		"its pod is gone, and the controller does not know yet": {
+			in: running(noPod, hasSet(scaled(0), seen(2, 1, 0))),
+		},
+		"its pod is gone, and the controller still counts one": {
+			in: running(noPod, hasSet(scaled(0), seen(2, 2, 1))),
+		},
+		"its pod is gone, and the StatefulSet is somebody else's": {
+			in: running(noPod, hasSet(ownedBy("HelmRelease", "theirs"))), want: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := Stopped(test.in); got != test.want {
+				t.Errorf("it is stopped: %t", got)
 			}
 		})
 	}

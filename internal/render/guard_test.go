@@ -240,7 +240,7 @@ func TestGuardKnowsWhatAModeServes(t *testing.T) {
 		seidContainer.ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{
 			TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromString("p2p")},
 		}}
-		containerOf(t, &template, ContainerSidecar).ReadinessProbe = tcp(defaultSidecarPort)
+		containerOf(t, &template, ContainerSidecar).ReadinessProbe = tcp(DefaultSidecarPort)
 		if err := checkSafe(template, secrets); err != nil {
 			t.Errorf("%s: %v", mode, err)
 		}

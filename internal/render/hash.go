@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
@@ -31,8 +32,13 @@ func stamp(template *corev1ac.PodTemplateSpecApplyConfiguration) (string, error)
 	return hash, nil
 }
 
-// specHash identifies a spec. Pausing is no edit of the node, and the size of the
-// volume and what becomes of it later change nothing that runs.
+// specFormat begins every hash of a spec. It changes when specs are hashed in another
+// way, so that this is not taken for an edit of every node.
+const specFormat = "1"
+
+// specHash identifies a spec, in two parts: everything that a plan may depend on, and
+// what can change the pod or the configuration. Pausing is no edit of the node, and
+// the size of the volume and what becomes of it later change nothing that runs.
 func specHash(spec v1alpha1.SeiNodeSpec) (string, error) {
 	spec.Paused = false
 	if spec.DataVolume != nil {
@@ -42,5 +48,24 @@ func specHash(spec v1alpha1.SeiNodeSpec) (string, error) {
 			spec.DataVolume = nil
 		}
 	}
-	return hashOf(spec)
+	whole, err := hashOf(spec)
+	if err != nil {
+		return "", err
+	}
+	spec = *spec.DeepCopy()
+	spec.Peers = nil
+	if snapshot := spec.Snapshot(); snapshot != nil {
+		*snapshot = v1alpha1.SnapshotSource{} // it only matters while a node is brought up
+	}
+	rolls, err := hashOf(spec)
+	return specFormat + "." + whole + "." + rolls, err
+}
+
+// Edited tells whether a spec was edited in a way that can change the pod or the
+// configuration, by its hash now and when it was last admitted. Where the two cannot
+// be compared it was not: then the operator is the one that changed.
+func Edited(admitted, now string) bool {
+	before, after := strings.Split(admitted, "."), strings.Split(now, ".")
+	const parts = 3
+	return len(before) == parts && len(after) == parts && before[0] == after[0] && before[2] != after[2]
 }

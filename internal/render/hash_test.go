@@ -138,10 +138,45 @@ func TestHashIsStampedAndShort(t *testing.T) {
 		if template.Annotations[v1alpha1.AnnotationTemplateHash] != want.TemplateHash {
 			t.Errorf("%s: the template does not carry its hash", mode)
 		}
-		for _, hash := range []string{want.TemplateHash, want.SpecHash} {
-			if !regexp.MustCompile(`^[0-9a-f]{16}$`).MatchString(hash) {
-				t.Errorf("%s: %q is no hash", mode, hash)
-			}
+		if !regexp.MustCompile(`^[0-9a-f]{16}$`).MatchString(want.TemplateHash) {
+			t.Errorf("%s: %q is no hash", mode, want.TemplateHash)
 		}
+		if !regexp.MustCompile(`^1\.[0-9a-f]{16}\.[0-9a-f]{16}$`).MatchString(want.SpecHash) {
+			t.Errorf("%s: %q is no hash", mode, want.SpecHash)
+		}
+	}
+}
+
+// What cannot change the pod or the configuration is no edit that rolls a node past
+// the budget, and neither is another way to hash.
+func TestWhatCountsAsAnEdit(t *testing.T) {
+	t.Parallel()
+	node := newNode(v1alpha1.ModeFullNode)
+	node.Spec.FullNode.Snapshot = &v1alpha1.SnapshotSource{StateSync: &v1alpha1.StateSyncSource{}, RPCServers: []string{"a:1", "b:1"}}
+	before := render(t, node, settings()).SpecHash
+	for name, test := range map[string]struct {
+		edit func(*v1alpha1.SeiNodeSpec)
+		want bool
+	}{
+		"nothing":     {func(*v1alpha1.SeiNodeSpec) {}, false},
+		"a pause":     {func(s *v1alpha1.SeiNodeSpec) { s.Paused = true }, false},
+		"other peers": {func(s *v1alpha1.SeiNodeSpec) { s.Peers = []v1alpha1.PeerSource{{DNS: &v1alpha1.DNSPeers{Name: "seeds.example.com"}}} }, false},
+		"other witnesses": {func(s *v1alpha1.SeiNodeSpec) {
+			s.FullNode.Snapshot = &v1alpha1.SnapshotSource{StateSync: &v1alpha1.StateSyncSource{}, RPCServers: []string{"c:1", "d:1"}}
+		}, false},
+		"another image": {func(s *v1alpha1.SeiNodeSpec) { s.Image = "registry.example.com/seid:v9" }, true},
+		"an override":   {func(s *v1alpha1.SeiNodeSpec) { s.Overrides = v1alpha1.Overrides{"app.x": "1"} }, true},
+	} {
+		edited := node.DeepCopy()
+		test.edit(&edited.Spec)
+		if got := Edited(before, render(t, edited, settings()).SpecHash); got != test.want {
+			t.Errorf("%s counts as an edit: %t", name, got)
+		}
+	}
+	if Edited("0.aa.bb", before) || Edited("c92f549e06f09d63", before) || Edited("", before) {
+		t.Error("another way to hash counts as an edit")
+	}
+	if node.Spec.FullNode.Snapshot.StateSync == nil {
+		t.Error("hashing changed the spec")
 	}
 }

@@ -26,7 +26,7 @@ const (
 
 // The ports of the sidecar's API.
 const (
-	defaultSidecarPort = 7777
+	DefaultSidecarPort = 7777
 	proxyPort          = 8443
 	apiPortName        = "api"
 )
@@ -71,7 +71,7 @@ func (p pod) sidecarPort() int32 {
 	if sidecar := p.spec.Sidecar; sidecar != nil && sidecar.Port != 0 {
 		return sidecar.Port
 	}
-	return defaultSidecarPort
+	return DefaultSidecarPort
 }
 
 // service gives the pod a name. Not-ready addresses are published: a node that

@@ -115,8 +115,7 @@ func paused(in Input) metav1.Condition {
 		return condition(kind, metav1.ConditionFalse, v1alpha1.ReasonWaitingForSafeStop, waitsToStop(in).Message)
 	case in.Seen.Pod != nil:
 		return condition(kind, metav1.ConditionFalse, v1alpha1.ReasonStopping, fmt.Sprintf("The pod %s is still there.", in.Seen.Pod.Name))
-	case in.Seen.StatefulSet != nil && in.Seen.StatefulSet.Spec.Replicas != nil && *in.Seen.StatefulSet.Spec.Replicas > 0:
-		// Until it is scaled down, a pod may come back.
+	case !plan.Stopped(in.Input):
 		return condition(kind, metav1.ConditionFalse, v1alpha1.ReasonStopping, "The StatefulSet is not scaled down yet.")
 	}
 	return condition(kind, metav1.ConditionTrue, v1alpha1.ReasonPaused, fmt.Sprintf("The pod is gone and the claim %s is free.", render.ClaimName(in.Node)))

@@ -66,6 +66,7 @@ func TestConditions(t *testing.T) {
 		"pause: the pod is there":              {in: running(asksForPause, stoppedSet), kind: pause, status: no, reason: v1alpha1.ReasonStopping, says: []string{"node-0"}},
 		"pause: the pod may come back":         {in: running(asksForPause, noPod), kind: pause, status: no, reason: v1alpha1.ReasonStopping, says: []string{"not scaled down"}},
 		"pause: the pod is gone":               {in: running(asksForPause, noPod, stoppedSet), kind: pause, status: yes, reason: v1alpha1.ReasonPaused, says: []string{"data-node"}},
+		"pause: Kubernetes does not know yet":  {in: running(asksForPause, noPod, stoppedSet, func(in *Input) { in.Seen.StatefulSet.Generation = 2 }), kind: pause, status: no, reason: v1alpha1.ReasonStopping, says: []string{"not scaled down"}},
 		"pause: there never was a StatefulSet": {in: running(asksForPause, noPod, func(in *Input) { in.Seen.StatefulSet = nil }), kind: pause, status: yes, reason: v1alpha1.ReasonPaused},
 
 		"hold: none":                    {in: running(), kind: hold, status: no, reason: v1alpha1.ReasonNotHeld},

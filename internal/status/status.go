@@ -41,18 +41,38 @@ func Set(in Input) time.Duration {
 		meta.SetStatusCondition(&status.Conditions, condition)
 	}
 	setStop(in)
-	if status.Slot != nil && plan.SlotEnds(in.Node, func(kind v1alpha1.ConditionType) metav1.ConditionStatus {
+	waits := []time.Duration{setSlot(in), plan.UnschedulableIn(in.Seen.Pod, in.Seen.Now), plan.UnreachableIn(in.Seen.Pod, in.Seen.Now)}
+	if due, running := sidecarDue(in); running && !in.Seen.Sidecar.Connected {
+		waits = append(waits, due)
+	}
+	return soonest(waits)
+}
+
+// soonest is the shortest time that is not 0; 0 when there is none.
+func soonest(waits []time.Duration) time.Duration {
+	var first time.Duration
+	for _, wait := range waits {
+		if wait > 0 && (first == 0 || wait < first) {
+			first = wait
+		}
+	}
+	return first
+}
+
+// setSlot gives up the place in the update budget that is no longer needed, and tells
+// when to look again because of the time alone.
+func setSlot(in Input) time.Duration {
+	status := &in.Node.Status
+	if status.Slot == nil {
+		return 0
+	}
+	ends, wait := plan.SlotEnds(in.Node, in.Seen.Now, func(kind v1alpha1.ConditionType) metav1.ConditionStatus {
 		return meta.FindStatusCondition(status.Conditions, string(kind)).Status
-	}) {
+	})
+	if ends {
 		status.Slot = nil
 	}
-	if wait := plan.UnschedulableIn(in.Seen.Pod, in.Seen.Now); wait > 0 {
-		return wait
-	}
-	if due, running := sidecarDue(in); running && !in.Seen.Sidecar.Connected {
-		return due
-	}
-	return 0
+	return wait
 }
 
 // sidecarGrace is how long a sidecar that has started may take to answer before
@@ -118,5 +138,12 @@ func setPod(in Input) {
 	if sidecar != "" {
 		status.CurrentSidecarImage = sidecar
 	}
-	status.PodTemplateHash = pod.Annotations[v1alpha1.AnnotationTemplateHash]
+	switch hash := pod.Annotations[v1alpha1.AnnotationTemplateHash]; {
+	case hash != "":
+		status.PodTemplateHash = hash
+	case status.PodTemplateHash == "" && in.RenderProblem == "":
+		// A pod from before templates had a hash. It counts as what is wanted now, so that
+		// it is not replaced for that, and the next edit is noticed.
+		status.PodTemplateHash = in.Want.TemplateHash
+	}
 }

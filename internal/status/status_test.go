@@ -122,6 +122,7 @@ func TestAPlaceInTheBudgetIsGivenBack(t *testing.T) {
 	}{
 		"it is ready":                  {in: running(slot)},
 		"it is not ready yet":          {in: running(slot, notReadyPod), kept: true},
+		"it was restarted just now":    {in: running(restarted), kept: true},
 		"it is held":                   {in: running(slot, notReadyPod, holds)},
 		"it is ready and still worked": {in: running(slot, doing(v1alpha1.PlanNodeUpdate)), kept: true},
 	} {
@@ -163,6 +164,9 @@ func TestWhatRuns(t *testing.T) {
 		"only seid runs": {
 			edit: pod(func(p *corev1.Pod) { stopped(&p.Status.InitContainerStatuses[1]) }), want: [3]string{seid, "sidecar", "hash"},
 		},
+		"a pod from before templates had a hash, and one was known": {
+			edit: pod(func(p *corev1.Pod) { p.Annotations = nil }), want: [3]string{seid, agent, "before"},
+		},
 		"a container that the pod does not name": {
 			edit: pod(func(p *corev1.Pod) { p.Spec.Containers = nil }), want: [3]string{"seid", agent, "hash"},
 		},
@@ -176,6 +180,18 @@ func TestWhatRuns(t *testing.T) {
 				t.Errorf("there run %q, want %q", got, test.want)
 			}
 		})
+	}
+}
+
+// TestAPodFromBeforeTemplatesHadAHash counts as what is wanted now.
+func TestAPodFromBeforeTemplatesHadAHash(t *testing.T) {
+	t.Parallel()
+	unstamped := pod(func(p *corev1.Pod) { p.Annotations = nil })
+	in, unrendered := running(unstamped), running(unstamped, func(in *Input) { in.RenderProblem = "not safe" })
+	Set(in)
+	Set(unrendered)
+	if got := in.Node.Status.PodTemplateHash; got != in.Want.TemplateHash || got == "" || unrendered.Node.Status.PodTemplateHash != "" {
+		t.Errorf("the hash is %q, and %q without a render", got, unrendered.Node.Status.PodTemplateHash)
 	}
 }
 
@@ -205,6 +221,12 @@ func TestTheRestOfTheStatus(t *testing.T) {
 	}
 }
 
+// restarted is a node whose configuration was changed this very moment.
+func restarted(in *Input) {
+	in.Node.Status.Slot = &v1alpha1.UpdateSlot{Cause: v1alpha1.UpdateCauseOperator}
+	in.Node.Status.LastPlan = &v1alpha1.PlanRecord{Type: v1alpha1.PlanConfigUpdate, CompletionTime: metav1.NewTime(now)}
+}
+
 func TestWhenToLookAgain(t *testing.T) {
 	t.Parallel()
 	unschedulable := func(since time.Duration) edit {
@@ -229,6 +251,10 @@ func TestWhenToLookAgain(t *testing.T) {
 		"the sidecar started by a clock that is ahead": {in: running(silent, sidecarUp(now.Add(time.Hour))), want: sidecarGrace},
 		"the sidecar is overdue":                       {in: running(silent, sidecarUp(now.Add(-time.Hour)))},
 		"the pod has not found a machine for a moment": {in: seeking, want: plan.UnschedulableIn(seeking.Seen.Pod, now)},
+		"the pod is ending":                            {in: running(endsAt(now)), want: 30 * time.Second},
+		"the pod is ending and the sidecar is silent":  {in: running(endsAt(now), silent, sidecarUp(now)), want: sidecarGrace},
+		"the pod is almost out of reach":               {in: running(endsAt(now.Add(-29*time.Second)), silent, sidecarUp(now)), want: time.Second},
+		"seid was restarted in place just now":         {in: running(restarted), want: 40 * time.Second},
 		"the pod has not found a machine for long":     {in: running(silent, sidecarStarting, unschedulable(time.Minute))},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -22,17 +22,34 @@ type verdict struct {
 // up. What a person has to do comes before what passes by itself, and a cause before
 // its effects.
 var checks = []func(Input) *verdict{
-	beingDeleted, isPaused, inTrouble, volumeTrouble, gateShut, isHeld, parked, upgradeHalt, podTrouble,
+	beingDeleted, isPaused, inTrouble, volumeTrouble, gateShut, isHeld, parked, upgradeHalt, podTrouble, stoodStill,
 	scaledToZero, unsafeStop, planUnderWay, planFailed, sidecarTrouble, notReady,
 }
 
 func summary(in Input) verdict {
 	for _, check := range checks {
-		if found := check(in); found != nil {
-			return *found
+		found := check(in)
+		if found == nil {
+			continue
 		}
+		if before := lastKnown(in, v1alpha1.ConditionReady); before != nil && before.Status != metav1.ConditionTrue && in.Seen.Sidecar.New && found.Reason == v1alpha1.ReasonPodNotReady {
+			return asBefore(in, before) // only the sidecar could tell why, and it was not heard yet
+		}
+		return *found
 	}
 	return verdict{Gate: plan.Gate{Reason: v1alpha1.ReasonRunning, Message: "The pod is ready and the node follows the chain."}, ready: true}
+}
+
+// asBefore is the verdict that was last written.
+func asBefore(in Input, before *metav1.Condition) verdict {
+	stalled := lastKnown(in, v1alpha1.ConditionStalled)
+	return verdict{
+		Gate: plan.Gate{
+			Reason: v1alpha1.ConditionReason(before.Reason), Message: before.Message,
+			Stalled: stalled != nil && stalled.Status == metav1.ConditionTrue,
+		},
+		ready: before.Status == metav1.ConditionTrue,
+	}
 }
 
 func because(reason v1alpha1.ConditionReason, format string, args ...any) *verdict {
@@ -95,7 +112,7 @@ func gateShut(in Input) *verdict {
 }
 
 func isHeld(in Input) *verdict {
-	if c := held(in); c.Status == metav1.ConditionTrue {
+	if c := held(in); in.Seen.Sidecar.Connected && c.Status == metav1.ConditionTrue {
 		return because(v1alpha1.ReasonHeld, "%s", c.Message)
 	}
 	return nil
@@ -115,7 +132,7 @@ func parked(in Input) *verdict {
 }
 
 func upgradeHalt(in Input) *verdict {
-	if c := upgradeHalted(in); c.Status == metav1.ConditionTrue {
+	if c := upgradeHalted(in); in.Seen.Sidecar.Connected && c.Status == metav1.ConditionTrue {
 		return because(v1alpha1.ReasonUpgradeHalted, "%s", c.Message)
 	}
 	return nil
@@ -124,6 +141,19 @@ func upgradeHalt(in Input) *verdict {
 func podTrouble(in Input) *verdict {
 	if reason, message := plan.PodTrouble(in.Seen.Pod, in.Seen.Now); reason != "" {
 		return because(reason, "%s", message)
+	}
+	return nil
+}
+
+// stoodStill tells of a hold or a halt that was the last thing heard of a sidecar. What
+// is wrong with the pod comes first: that may be why nothing is heard.
+func stoodStill(in Input) *verdict {
+	for _, c := range []metav1.Condition{held(in), upgradeHalted(in)} {
+		if c.Status == metav1.ConditionTrue {
+			return because(map[string]v1alpha1.ConditionReason{
+				string(v1alpha1.ConditionHeld): v1alpha1.ReasonHeld, string(v1alpha1.ConditionUpgradeHalted): v1alpha1.ReasonUpgradeHalted,
+			}[c.Type], "%s", c.Message)
+		}
 	}
 	return nil
 }
@@ -174,7 +204,8 @@ func planFailed(in Input) *verdict {
 		return because(v1alpha1.ReasonPlanFailed, "%s", in.Decision.Message)
 	}
 	last := in.Node.Status.LastPlan
-	if in.Node.Status.Phase == v1alpha1.PhaseFailed && last != nil {
+	justEnded := in.Node.Status.Plan == nil && in.Persisted.Plan != nil
+	if last != nil && (in.Node.Status.Phase == v1alpha1.PhaseFailed || justEnded && last.Outcome == v1alpha1.PlanOutcomeFailed) {
 		return because(v1alpha1.ReasonPlanFailed, "The plan %s failed: %s", last.Type, last.Message)
 	}
 	return nil

@@ -12,6 +12,10 @@ import (
 	"github.com/sei-operator/sei-operator/internal/sidecar/api"
 )
 
+func failedRecord(kind v1alpha1.PlanType) *v1alpha1.PlanRecord {
+	return &v1alpha1.PlanRecord{Type: kind, Outcome: v1alpha1.PlanOutcomeFailed, Message: "it broke"}
+}
+
 const unsafeMessage = "seid must not be stopped at this moment (state sync)"
 
 // at gives the node an update that is at a task.
@@ -149,6 +153,14 @@ func TestSummary(t *testing.T) {
 			in:     running(crashing, doing(v1alpha1.PlanBootstrap)),
 			reason: v1alpha1.ReasonCrashLoopBackOff, says: []string{"node-0"},
 		},
+		"its pod crashes, and it was held when it was last heard of": {
+			in:     running(crashing, silent, said(v1alpha1.ConditionHeld, yes, v1alpha1.ReasonHeld)),
+			reason: v1alpha1.ReasonCrashLoopBackOff,
+		},
+		"it had halted for an upgrade when it was last heard of": {
+			in:     running(upgrade(true), sidecar(func(s *plan.Sidecar) { s.Connected = false }), doing(v1alpha1.PlanBootstrap)),
+			reason: v1alpha1.ReasonUpgradeHalted, says: []string{`"v7"`},
+		},
 		"it was stopped, and another pod uses its volume": {
 			in:     running(stoppedSet, usedByJob, noPod, doing(v1alpha1.PlanBootstrap)),
 			reason: v1alpha1.ReasonVolumeInUse, says: []string{"job-1"},
@@ -172,9 +184,57 @@ func TestSummary(t *testing.T) {
 		},
 		"bringing it up failed just now": {
 			in: running(phase(v1alpha1.PhaseFailed), noPod, func(in *Input) {
-				in.Node.Status.LastPlan = &v1alpha1.PlanRecord{Type: v1alpha1.PlanBootstrap, Message: "it broke"}
+				in.Node.Status.LastPlan = failedRecord(v1alpha1.PlanBootstrap)
 			}),
 			reason: v1alpha1.ReasonPlanFailed, says: []string{"Bootstrap", "it broke"},
+		},
+		"an update failed in this very moment": {
+			in: running(func(in *Input) {
+				doing(v1alpha1.PlanNodeUpdate)(in)
+				in.Persisted = in.Node.Status.DeepCopy()
+				in.Node.Status.Plan, in.Node.Status.LastPlan = nil, failedRecord(v1alpha1.PlanNodeUpdate)
+			}),
+			reason: v1alpha1.ReasonPlanFailed, says: []string{"NodeUpdate", "it broke"},
+		},
+		"an update failed, and another is under way": {
+			in: running(doing(v1alpha1.PlanNodeUpdate), func(in *Input) {
+				in.Persisted = in.Node.Status.DeepCopy()
+				in.Node.Status.LastPlan = failedRecord(v1alpha1.PlanNodeUpdate)
+			}),
+			reason: v1alpha1.ReasonUpdating,
+		},
+		"an update failed some time ago": {
+			in:    running(func(in *Input) { in.Node.Status.LastPlan = failedRecord(v1alpha1.PlanNodeUpdate) }),
+			ready: true, idle: true, reason: v1alpha1.ReasonRunning,
+		},
+		"an update was complete in this very moment": {
+			in: running(func(in *Input) {
+				doing(v1alpha1.PlanNodeUpdate)(in)
+				in.Persisted = in.Node.Status.DeepCopy()
+				in.Node.Status.Plan, in.Node.Status.LastPlan = nil, &v1alpha1.PlanRecord{Outcome: v1alpha1.PlanOutcomeComplete}
+			}),
+			ready: true, idle: true, reason: v1alpha1.ReasonRunning,
+		},
+		"a new operator has not heard of it, and it was catching up": {
+			in:     running(notHeardOf, notReadyPod, said(v1alpha1.ConditionReady, no, v1alpha1.ReasonCatchingUp)),
+			reason: v1alpha1.ReasonCatchingUp, says: []string{"As it was."},
+		},
+		"a new operator has not heard of it, and a person was asked": {
+			in: running(notHeardOf, notReadyPod, said(v1alpha1.ConditionReady, no, v1alpha1.ReasonKeyIdentityChanged),
+				said(v1alpha1.ConditionStalled, yes, v1alpha1.ReasonKeyIdentityChanged)),
+			stalled: true, idle: true, reason: v1alpha1.ReasonKeyIdentityChanged, says: []string{"As it was."},
+		},
+		"a new operator has not heard of it, and it was ready": {
+			in:     running(notHeardOf, notReadyPod, said(v1alpha1.ConditionReady, yes, v1alpha1.ReasonRunning)),
+			reason: v1alpha1.ReasonPodNotReady, says: []string{"node-0"},
+		},
+		"a new operator has not heard of it, and Kubernetes knows better": {
+			in:     running(notHeardOf, crashing, said(v1alpha1.ConditionReady, no, v1alpha1.ReasonCatchingUp)),
+			reason: v1alpha1.ReasonCrashLoopBackOff,
+		},
+		"it is heard of, and no longer catching up": {
+			in:     running(notReadyPod, silent, said(v1alpha1.ConditionReady, no, v1alpha1.ReasonCatchingUp)),
+			reason: v1alpha1.ReasonPodNotReady,
 		},
 		"bringing it up failed, nobody knows how": {
 			in: running(phase(v1alpha1.PhaseFailed), noPod), reason: v1alpha1.ReasonPodNotReady,

@@ -54,7 +54,7 @@ func tracked(before, after *v1alpha1.SeiNodeStatus) *scope.Event {
 func updateWaits(before, after *v1alpha1.SeiNodeStatus) *scope.Event {
 	kind := string(v1alpha1.ConditionNodeUpdateInProgress)
 	waits, was := meta.FindStatusCondition(after.Conditions, kind), meta.FindStatusCondition(before.Conditions, kind)
-	if waits == nil || waits.Reason != string(v1alpha1.ReasonWaitingForBudget) || was != nil && was.Reason == waits.Reason && was.Message == waits.Message {
+	if waits == nil || waits.Reason != string(v1alpha1.ReasonWaitingForBudget) || was != nil && was.Reason == waits.Reason {
 		return nil
 	}
 	return told(false, waits.Reason, "%s", waits.Message)

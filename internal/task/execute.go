@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
@@ -63,11 +64,8 @@ func runTask(ctx context.Context, s *scope.Scope, index int) (over bool, err err
 	}
 	task.Status, task.RetryTime = v1alpha1.PlanTaskRunning, nil
 	outcome, err := def.run(ctx, s, index)
-	if errors.Is(err, derived.ErrLookAgain) {
-		return false, err // nothing happened, so there is nothing to tell
-	}
 	if err != nil {
-		outcome = Wait(0, "%s", err)
+		outcome = Wait(0, "%s", trouble(task, err))
 	}
 	if outcome.verdict == failed && task.Retries >= def.retries {
 		outcome.verdict = terminal
@@ -80,6 +78,18 @@ func runTask(ctx context.Context, s *scope.Scope, index int) (over bool, err err
 	}
 	settle(s, task, outcome)
 	return outcome.verdict == done || outcome.verdict == terminal, err
+}
+
+// trouble is what to tell of an error. What changes from one try to the next is left
+// out, because it would be a write each time.
+func trouble(task *v1alpha1.PlanTask, err error) string {
+	switch {
+	case errors.Is(err, derived.ErrLookAgain):
+		return task.Message // nothing happened, so there is nothing to tell
+	case apierrors.ReasonForError(err) != metav1.StatusReasonUnknown:
+		return err.Error()
+	}
+	return "The API server did not answer; it is asked again."
 }
 
 // settle writes down what became of a run.
@@ -115,6 +125,9 @@ func fail(s *scope.Scope, task *v1alpha1.PlanTask, reason, message string) {
 func finish(s *scope.Scope, outcome v1alpha1.PlanOutcome, reason, message string) {
 	status := &s.Node.Status
 	bootstrap := status.Plan.Type == v1alpha1.PlanBootstrap
+	if outcome == v1alpha1.PlanOutcomeComplete && plan.Reconfigured(s.Input) {
+		status.AppliedConfigHash = status.Plan.ConfigHash
+	}
 	status.LastPlan = plan.Record(s.Input, outcome, reason, message)
 	status.Plan = nil
 	switch {

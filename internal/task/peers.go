@@ -23,9 +23,6 @@ const (
 // discoverPeers finds the peers anew, now that this node could tell its own id to
 // the others, and puts them into the configuration.
 func discoverPeers(ctx context.Context, s *scope.Scope, index int) (Outcome, error) {
-	if len(s.Node.Spec.Peers) == 0 {
-		return Done(""), nil
-	}
 	if outcome, ready := sidecarThere(s); !ready {
 		return outcome, nil
 	}

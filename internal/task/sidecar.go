@@ -36,6 +36,9 @@ func onSidecar(ctx context.Context, s *scope.Scope, index int, taskType string, 
 	counted := int(current.Tasks[index].Retries)
 	switch {
 	case agents.NotFound(err), err == nil && result.Status == api.TaskFailed && result.Run <= counted:
+		if err == nil {
+			params = result.Params // under one id always the same is sent
+		}
 		if outcome, err := submit(ctx, s, id, taskType, params); outcome.verdict != "" || err != nil {
 			return outcome, api.TaskResult{}, err
 		}
@@ -93,5 +96,9 @@ func unanswered(err error) Outcome {
 	if errors.Is(err, agents.ErrNotConnected) {
 		return Wait(0, "Waits for the sidecar to answer.")
 	}
-	return Wait(sidecarPause, "The sidecar did not answer as expected: %s", err)
+	if refusal, ok := errors.AsType[*agents.Refusal](err); ok {
+		return Wait(sidecarPause, "The sidecar cannot do it now: %s", refusal.Message)
+	}
+	// What went wrong on the way differs each time, and would be a write each time.
+	return Wait(sidecarPause, "The sidecar did not answer in time.")
 }

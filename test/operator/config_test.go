@@ -128,6 +128,45 @@ func TestAnOverrideChangedTwice(t *testing.T) {
 	if !contains(config.Data["config.json"], `"70"`) {
 		t.Errorf("the configuration is %s", config.Data["config.json"])
 	}
+	if got := r.applied("alpha"); got.Overrides[key] != "70" {
+		t.Errorf("applied is %+v", got)
+	}
+}
+
+// A configuration that was written down and did not reach seid is not forgotten.
+func TestAConfigurationThatDidNotReachSeid(t *testing.T) {
+	for name, spoil := range map[string]func(*rig){
+		"because config-apply failed": func(r *rig) {
+			r.sidecars.Node(r.namespace, "alpha").Fail("config-apply", 1, "InvalidConfiguration", "no", false)
+			r.override("alpha", key, "61")
+			r.until("alpha", "the plan to fail", has(v1alpha1.ConditionNodeUpdateInProgress, metav1.ConditionFalse, v1alpha1.ReasonPlanFailed))
+			r.edit("alpha", func(n *v1alpha1.SeiNode) { n.Annotations = map[string]string{v1alpha1.AnnotationRetry: "now"} })
+		},
+		"because another edit came before the restart": func(r *rig) {
+			safe := r.unsafe("alpha")
+			r.override("alpha", key, "61")
+			r.until("alpha", "the restart to wait", has(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonWaitingForSafeStop))
+			r.edit("alpha", func(n *v1alpha1.SeiNode) {
+				n.Spec.Peers = []v1alpha1.PeerSource{{Static: &v1alpha1.StaticPeers{Addresses: []string{"0123456789abcdef0123456789abcdef01234567@peer.example.com:26656"}}}}
+			})
+			r.until("alpha", "the edit to be noticed", func(n *v1alpha1.SeiNode) bool { return n.Status.ObservedGeneration == n.Generation })
+			safe()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.create(r.fullNode("alpha"))
+			r.ready("alpha")
+			ledger := len(r.ran("alpha"))
+			spoil(r)
+			r.until("alpha", "the configuration to have reached seid", func(n *v1alpha1.SeiNode) bool {
+				return isReady(n) && n.Status.AppliedConfigHash == n.Status.ConfigHash && n.Status.ConfigSerial > 1
+			})
+			if ran := r.ran("alpha")[ledger:]; ran[len(ran)-1] != "restart-seid#1" {
+				t.Errorf("the sidecar ran %v", ran)
+			}
+		})
+	}
 }
 
 func TestSeed000StatefulSetDeletedInAConfigUpdate(t *testing.T) {

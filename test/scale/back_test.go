@@ -141,8 +141,8 @@ func (r *rig) claimOf(node *v1alpha1.SeiNode) types.UID {
 }
 
 // backAfterKill kills the operator, deletes StatefulSets, starts another operator, and
-// reports how long after its start all of them were back.
-func (r *rig) backAfterKill(p *program, killed *running, all []string) time.Duration {
+// returns how long after its start all of them were back.
+func (r *rig) backAfterKill(p *program, killed *running, all []string) (took time.Duration, fresh *running) {
 	b := r.b
 	b.Helper()
 	seen, stop := followMade[*appsv1.StatefulSet](r, &appsv1.StatefulSetList{})
@@ -160,7 +160,7 @@ func (r *rig) backAfterKill(p *program, killed *running, all []string) time.Dura
 		old[name] = set.UID
 	}
 	began := readLoad(b)
-	fresh := p.start()
+	fresh = p.start()
 	var last time.Time
 	seen.wait(b, "all StatefulSets to be back", func() bool {
 		last = time.Time{}
@@ -176,5 +176,5 @@ func (r *rig) backAfterKill(p *program, killed *running, all []string) time.Dura
 		return true
 	})
 	began.explain(b, fmt.Sprintf("the start over a fleet with %d StatefulSets missing", len(all)))
-	return last.Sub(fresh.began)
+	return last.Sub(fresh.began), fresh
 }

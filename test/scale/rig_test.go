@@ -36,11 +36,14 @@ type rig struct {
 	seen      *nodesSeen
 }
 
+var once sync.Once
+
 // newRig makes a namespace that is emptied when the benchmark ends, so that what one
 // leaves behind does not slow down the next.
 func newRig(b *testing.B) *rig {
 	b.Helper()
 	c := cluster.Get(b)
+	once.Do(func() { sayConditions(b) })
 	r := &rig{b: b, cluster: c, person: c.Person(b), namespace: c.Namespace(b)}
 	b.Cleanup(r.clear)
 	r.sidecars = nodes.Start(b, c, nodes.Options{Namespace: r.namespace})

@@ -21,7 +21,6 @@ const (
 // BenchmarkOneNode is how long it takes to bring up a node whose pod and sidecar are
 // there at once, on a control plane that has nothing else to do.
 func BenchmarkOneNode(b *testing.B) {
-	sayConditions(b)
 	r := newRig(b)
 	operator := r.build().start()
 	r.create("warm")
@@ -102,7 +101,7 @@ func BenchmarkLargeFleet(b *testing.B) {
 	empty := operator.memory()
 	all := names("node", *largeFleet)
 	r.compare(all)
-	reportMemory(b, empty, operator.memory(), len(all))
+	reportMemory(b, "after-create", empty, operator.memory(), len(all))
 
 	for _, kind := range []derived{configMaps, services, statefulSets} {
 		began := readLoad(b)
@@ -112,8 +111,9 @@ func BenchmarkLargeFleet(b *testing.B) {
 	}
 	r.besideAWedge()
 
-	back := r.backAfterKill(p, operator, all[len(all)-min(missing, len(all)):])
+	back, fresh := r.backAfterKill(p, operator, all[len(all)-min(missing, len(all)):])
 	seconds(b, "back-after-kill", back)
+	reportMemory(b, "after-restart", empty, fresh.memory(), len(all)+2*repetitions+1)
 	b.ReportMetric(0, "ns/op")
 }
 
@@ -150,17 +150,20 @@ func (r *rig) besideAWedge() {
 	spread(b, "beside-wedge", disturbed)
 }
 
-// reportMemory reports what the operator needs, at rest after it brought up a fleet.
-func reportMemory(b *testing.B, empty, full memory, nodes int) {
+// reportMemory reports what the operator needs at rest.
+func reportMemory(b *testing.B, when string, empty, full memory, nodes int) {
 	b.Helper()
 	const megabyte, kilobyte = 1e6, 1e3
-	for name, pair := range map[string][2]float64{"heap": {empty.heap, full.heap}, "rss": {empty.rss, full.rss}} {
-		perNode := (pair[1] - pair[0]) / float64(nodes)
-		b.ReportMetric(pair[0]/megabyte, name+"-empty-MB")
-		b.ReportMetric(pair[1]/megabyte, name+"-MB")
-		b.ReportMetric(perNode/kilobyte, name+"-kB/node")
-		say(b, "memory of the operator, %s: %.1f MB with no node, %.1f MB with %d, so %.0f kB per node",
-			name, pair[0]/megabyte, pair[1]/megabyte, nodes, perNode/kilobyte)
+	for _, kind := range []struct {
+		name        string
+		empty, full float64
+	}{{"heap", empty.heap, full.heap}, {"rss", empty.rss, full.rss}} {
+		perNode := (kind.full - kind.empty) / float64(nodes)
+		b.ReportMetric(kind.empty/megabyte, kind.name+"-empty-MB")
+		b.ReportMetric(kind.full/megabyte, kind.name+"-"+when+"-MB")
+		b.ReportMetric(perNode/kilobyte, kind.name+"-"+when+"-kB/node")
+		say(b, "memory of the operator, %s, %s: %.1f MB with no node, %.1f MB with %d, so %.0f kB per node",
+			kind.name, when, kind.empty/megabyte, kind.full/megabyte, nodes, perNode/kilobyte)
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/sei-operator/sei-operator/internal/operator"
@@ -107,11 +106,9 @@ func reconciled(b *testing.B) int {
 	for _, family := range families {
 		if family.GetName() == "controller_runtime_reconcile_total" {
 			for _, metric := range family.GetMetric() {
-				total += counter(metric)
+				total += metric.GetCounter().GetValue()
 			}
 		}
 	}
 	return int(total)
 }
-
-func counter(metric *dto.Metric) float64 { return metric.GetCounter().GetValue() }

@@ -35,10 +35,11 @@ func (r *Reconciler) decide(ctx context.Context, s *scope.Scope) (written func()
 		r.budget.mu.Unlock()
 		return nil, err
 	}
-	if gate := plan.Admit(s.Input, s.Decision.Slot, others, r.Platform.MaxConcurrentUpdates); gate != nil {
-		s.Decision = plan.Decision{
+	if gate := plan.Admit(s.Input, s.Decision.Slot, s.Decision.Message, others, r.Platform.MaxConcurrentUpdates); gate != nil {
+		waiting := plan.Decision{
 			Step: plan.Waiting, Reason: gate.Reason, Message: gate.Message, After: budgetInterval, Superseded: s.Decision.Superseded,
 		}
+		s.Decision = plan.Meanwhile(s.Input, waiting)
 	}
 	return r.budget.mu.Unlock, nil
 }
@@ -52,7 +53,7 @@ func (r *Reconciler) updating(ctx context.Context, node *v1alpha1.SeiNode) ([]pl
 	var others []plan.Neighbour
 	for i := range chain {
 		other := &chain[i]
-		if other.UID == node.UID || other.Status.Slot == nil {
+		if other.UID == node.UID {
 			continue
 		}
 		neighbour := plan.Neighbour{Name: other.Namespace + "/" + other.Name}
@@ -61,6 +62,9 @@ func (r *Reconciler) updating(ctx context.Context, node *v1alpha1.SeiNode) ([]pl
 			want, err := render.Node(other, r.Platform)
 			neighbour.Failed = err == nil && plan.Freezes(other, want.TemplateHash, want.ConfigHash)
 			neighbour.Message = last.Message
+		}
+		if other.Status.Slot == nil && !neighbour.Failed {
+			continue
 		}
 		others = append(others, neighbour)
 	}

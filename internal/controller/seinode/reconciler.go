@@ -89,7 +89,7 @@ func (r *Reconciler) observe(ctx context.Context, node *v1alpha1.SeiNode) (*scop
 	return s, nil
 }
 
-// act decides, and does what was decided.
+// act does what was decided.
 func (r *Reconciler) act(ctx context.Context, s *scope.Scope) error {
 	if s.Node.DeletionTimestamp != nil {
 		return derived.Assert(ctx, s)
@@ -113,7 +113,9 @@ func (r *Reconciler) act(ctx context.Context, s *scope.Scope) error {
 		}
 	case plan.Idle:
 		// What was edited reached the node, or needs not to.
-		s.Node.Status.AdmittedSpecHash = s.Want.SpecHash
+		if plan.StatefulSet(s.Input).Action == plan.Assert {
+			s.Node.Status.AdmittedSpecHash = s.Want.SpecHash
+		}
 	case plan.Blocked, plan.BackOff, plan.Waiting:
 	}
 	return err

@@ -16,7 +16,7 @@ import (
 // its volume as the policy says. Whoever takes over the name or the volume finds
 // nobody there.
 func (r *Reconciler) release(ctx context.Context, s *scope.Scope, read *v1alpha1.SeiNode) error {
-	if !controllerutil.ContainsFinalizer(read, v1alpha1.FinalizerNode) || !stopped(s) {
+	if !controllerutil.ContainsFinalizer(read, v1alpha1.FinalizerNode) || !plan.Stopped(s.Input) {
 		return nil
 	}
 	if err := r.releaseVolume(ctx, s); err != nil {
@@ -30,20 +30,6 @@ func (r *Reconciler) release(ctx context.Context, s *scope.Scope, read *v1alpha1
 	after := node.DeepCopy()
 	controllerutil.RemoveFinalizer(after, v1alpha1.FinalizerNode)
 	return ignoreChanged(r.Tools.Kube.PatchMetadata(ctx, "SeiNode", node, after))
-}
-
-// stopped tells whether there is no pod and none comes back: the StatefulSet is gone,
-// or its controller has seen that it shall have none.
-func stopped(s *scope.Scope) bool {
-	if s.Seen.Pod != nil {
-		return false
-	}
-	set := s.Seen.StatefulSet
-	if set == nil || plan.StatefulSet(s.Input).Action == plan.LeaveForeign {
-		return true
-	}
-	return set.Spec.Replicas != nil && *set.Spec.Replicas == 0 &&
-		set.Status.ObservedGeneration >= set.Generation && set.Status.Replicas == 0
 }
 
 // releaseVolume deletes the volume, if that was asked for, and only the one that the

@@ -325,6 +325,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: retry
       type:
         scalar: string
+    - name: slot
+      type:
+        namedType: com.github.sei-operator.sei-operator.api.v1alpha1.UpdateSlot
     - name: startTime
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
@@ -656,6 +659,9 @@ var schemaYAML = typed.YAMLObject(`types:
   map:
     fields:
     - name: admittedSpecHash
+      type:
+        scalar: string
+    - name: appliedConfigHash
       type:
         scalar: string
     - name: conditions

@@ -27,6 +27,9 @@ type PlanRecordApplyConfiguration struct {
 	// failures is how many plans of this type have failed in a row, this one
 	// included. The next is the later the more there were.
 	Failures *int32 `json:"failures,omitempty"`
+	// slot is the place in the update budget that the plan took. When the plan failed
+	// it keeps others of the chain from the same.
+	Slot *UpdateSlotApplyConfiguration `json:"slot,omitempty"`
 	// retry is the value that the annotation sei.io/retry had when the plan ended;
 	// another value makes the operator try again at once.
 	Retry *string `json:"retry,omitempty"`
@@ -91,6 +94,14 @@ func (b *PlanRecordApplyConfiguration) WithCompletionTime(value v1.Time) *PlanRe
 // If called multiple times, the Failures field is set to the value of the last call.
 func (b *PlanRecordApplyConfiguration) WithFailures(value int32) *PlanRecordApplyConfiguration {
 	b.Failures = &value
+	return b
+}
+
+// WithSlot sets the Slot field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Slot field is set to the value of the last call.
+func (b *PlanRecordApplyConfiguration) WithSlot(value *UpdateSlotApplyConfiguration) *PlanRecordApplyConfiguration {
+	b.Slot = value
 	return b
 }
 

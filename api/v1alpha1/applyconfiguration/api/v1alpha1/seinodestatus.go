@@ -55,6 +55,9 @@ type SeiNodeStatusApplyConfiguration struct {
 	// configHash identifies the configuration that was last admitted to the node.
 	// The peers are no part of it.
 	ConfigHash *string `json:"configHash,omitempty"`
+	// appliedConfigHash identifies the configuration that seid was last started with,
+	// as far as plans go. It follows configHash when a plan has brought that to seid.
+	AppliedConfigHash *string `json:"appliedConfigHash,omitempty"`
 	// resolvedPeers are the peers found in the sources of spec.peers.
 	ResolvedPeers *ResolvedPeersApplyConfiguration `json:"resolvedPeers,omitempty"`
 	// nodeId is the node's p2p identity, 40 hexadecimal digits.
@@ -207,6 +210,14 @@ func (b *SeiNodeStatusApplyConfiguration) WithConfigSerial(value int64) *SeiNode
 // If called multiple times, the ConfigHash field is set to the value of the last call.
 func (b *SeiNodeStatusApplyConfiguration) WithConfigHash(value string) *SeiNodeStatusApplyConfiguration {
 	b.ConfigHash = &value
+	return b
+}
+
+// WithAppliedConfigHash sets the AppliedConfigHash field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the AppliedConfigHash field is set to the value of the last call.
+func (b *SeiNodeStatusApplyConfiguration) WithAppliedConfigHash(value string) *SeiNodeStatusApplyConfiguration {
+	b.AppliedConfigHash = &value
 	return b
 }
 
