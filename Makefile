@@ -33,6 +33,15 @@ test-fast: ## What to run between edits: the tests of the operator itself.
 bench-sidecar: ## Print the sidecar's figures: restart < 50 ms, task < 5 ms, new supervisor < 100 ms, serve < 30 MB, run < 15 MB, binary < 30 MB.
 	go test ./cmd/sei-sidecar -run '^$$' -bench . -benchtime 50x
 
+.PHONY: bench-controller
+bench-controller: ## Print the controller's figures: docs/performance.md says what they ought to be.
+	go run -C lab . kube build
+	go test ./test/scale -run '^$$' -bench . -benchtime 1x -timeout 60m
+
+.PHONY: mutate
+mutate: ## Change the decisions of internal/plan one by one; print which changes no test notices.
+	go run ./tools/mutate -argued docs/design/mutants.md ./internal/plan -rapid.checks=20
+
 .PHONY: lint
 lint: ## Check the architecture and the habits of the code base.
 	@for module in $(CODE_MODULES); do \

@@ -15,7 +15,7 @@ func TestBadFileSaysWhatToWrite(t *testing.T) {
 		},
 		"a list instead of settings": {
 			"- images\n",
-			"platform.yaml:1: it is a list, but must have fields: write accessControl, images, modes, stateSync",
+			"platform.yaml:1: it is a list, but must have fields: write accessControl, images, modes, stateSync, updates",
 		},
 		"two documents": {
 			"images: {}\n---\nmodes: {}\n",
@@ -23,7 +23,7 @@ func TestBadFileSaysWhatToWrite(t *testing.T) {
 		},
 		"an unknown field": {
 			"image:\n  sidecar: a\n",
-			"platform.yaml:1: image: there is no such field: write one of accessControl, images, modes, stateSync",
+			"platform.yaml:1: image: there is no such field: write one of accessControl, images, modes, stateSync, updates",
 		},
 		"an unknown mode": {
 			"modes:\n  fullnode: {}\n",
@@ -137,6 +137,10 @@ func TestBadFileSaysWhatToWrite(t *testing.T) {
 			"modes: {seed: {tolerations: [{key: a, tolerationSeconds: 5m}]}}\n",
 			"platform.yaml:1: modes.seed.tolerations[0].tolerationSeconds: it is text: write a number of seconds, for example 300",
 		},
+		"a budget of none": {
+			"updates: {maxConcurrent: 0}\n",
+			"platform.yaml:1: updates.maxConcurrent: write a number of at least 1, for example 1",
+		},
 		"one witness": {
 			"stateSync:\n  witnesses:\n    pacific-1:\n    - rpc.example.com:26657\n",
 			"platform.yaml:4: stateSync.witnesses.pacific-1: state sync needs two RPC servers or more: write another one",
@@ -164,7 +168,7 @@ func TestBadFileSaysWhatToWrite(t *testing.T) {
 		},
 		"everything at once, in the order of the file": {
 			"imagess: {}\naccessControl:\n  enabled: 1\nmodes:\n  seed:\n    storage: {size: x}\n",
-			"platform.yaml:1: imagess: there is no such field: write one of accessControl, images, modes, stateSync\n" +
+			"platform.yaml:1: imagess: there is no such field: write one of accessControl, images, modes, stateSync, updates\n" +
 				"platform.yaml:3: accessControl.enabled: it is a number: write true or false\n" +
 				"platform.yaml:6: modes.seed.storage.size: \"x\" is no quantity: write a number and its unit, for example 16 or 128Gi",
 		},

@@ -158,9 +158,11 @@ func TestWhatCountsAsAnEdit(t *testing.T) {
 		edit func(*v1alpha1.SeiNodeSpec)
 		want bool
 	}{
-		"nothing":     {func(*v1alpha1.SeiNodeSpec) {}, false},
-		"a pause":     {func(s *v1alpha1.SeiNodeSpec) { s.Paused = true }, false},
-		"other peers": {func(s *v1alpha1.SeiNodeSpec) { s.Peers = []v1alpha1.PeerSource{{DNS: &v1alpha1.DNSPeers{Name: "seeds.example.com"}}} }, false},
+		"nothing": {func(*v1alpha1.SeiNodeSpec) {}, false},
+		"a pause": {func(s *v1alpha1.SeiNodeSpec) { s.Paused = true }, false},
+		"other peers": {func(s *v1alpha1.SeiNodeSpec) {
+			s.Peers = []v1alpha1.PeerSource{{DNS: &v1alpha1.DNSPeers{Name: "seeds.example.com"}}}
+		}, false},
 		"other witnesses": {func(s *v1alpha1.SeiNodeSpec) {
 			s.FullNode.Snapshot = &v1alpha1.SnapshotSource{StateSync: &v1alpha1.StateSyncSource{}, RPCServers: []string{"c:1", "d:1"}}
 		}, false},

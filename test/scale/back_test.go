@@ -63,6 +63,9 @@ var (
 	configMaps   = derived{"configmaps", &corev1.ConfigMapList{}, func() client.Object { return &corev1.ConfigMap{} }, render.NodeConfigName}
 )
 
+// deletionPause lets the control plane finish what the last deletion brought about.
+const deletionPause = 300 * time.Millisecond
+
 // deleted deletes one object after the other, each of another node, and reports how
 // long it took from the answer to the delete until a new one was there.
 func (r *rig) deleted(kind derived, all []string) []time.Duration {
@@ -73,6 +76,8 @@ func (r *rig) deleted(kind derived, all []string) []time.Duration {
 	audited := time.Now()
 	var took []time.Duration
 	for _, name := range all {
+		// The fleet is at rest when something is deleted.
+		r.pause(deletionPause)
 		node := r.seen.untilNode(b, name, "to be settled", isSettled)
 		claim := r.claimOf(node)
 		object := kind.empty()
