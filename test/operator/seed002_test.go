@@ -108,6 +108,12 @@ func TestSeed002NodesThatAreNotReady(t *testing.T) {
 			r.sidecars.Node(r.namespace, "alpha").SetUpgrade(api.Upgrade{Name: "v2", Height: 100, Halted: true})
 			r.until("alpha", "the halt to be told of", has(v1alpha1.ConditionUpgradeHalted, metav1.ConditionTrue, v1alpha1.ReasonUpgradeNeeded))
 		},
+		"parked": func(r *rig) {
+			r.sidecars.Node(r.namespace, "alpha").SetSeid(func(s *api.Seid) {
+				s.State, s.ParkedBecause, s.Message = api.SeidParked, string(v1alpha1.ReasonVolumeRuined), "it cannot start from what is on the volume"
+			})
+			r.until("alpha", "it to be told why", has(v1alpha1.ConditionStalled, metav1.ConditionTrue, v1alpha1.ReasonVolumeRuined))
+		},
 		"held": func(r *rig) {
 			r.sidecars.Node(r.namespace, "alpha").Hold("somebody looks into it")
 			r.until("alpha", "the hold to be told of", has(v1alpha1.ConditionHeld, metav1.ConditionTrue, v1alpha1.ReasonHeld))
@@ -166,21 +172,43 @@ func TestSeed002EditedInMidRollout(t *testing.T) {
 	r.ready("alpha")
 }
 
+// The steps at which an update waits for something outside: for a safe moment to stop
+// seid, for the new pod, and for its sidecar.
 func TestSeed000StatefulSetDeletedAtEachStepOfANodeUpdate(t *testing.T) {
-	for _, at := range []string{"before it", "while it waits for the sidecar"} {
-		t.Run(at, func(t *testing.T) {
+	const wrong = "registry.example.com/seid:pull-fails"
+	for name, at := range map[string]func(*rig) (goOn func()){
+		"before it is noticed": func(r *rig) func() {
+			r.setImage("alpha", imageB)
+			return func() {}
+		},
+		"while it waits for a safe stop": func(r *rig) func() {
+			safe := r.unsafe("alpha")
+			r.setImage("alpha", imageB)
+			r.until("alpha", "the update to wait", has(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonWaitingForSafeStop))
+			return safe
+		},
+		"while it waits for the new pod": func(r *rig) func() {
+			r.setImage("alpha", wrong)
+			r.until("alpha", "the image to be told of", has(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonImagePullBackOff))
+			return func() { r.setImage("alpha", imageB) }
+		},
+		"while it waits for the sidecar": func(r *rig) func() {
+			release := r.sidecars.Node(r.namespace, "alpha").Block("mark-ready")
+			r.setImage("alpha", imageB)
+			r.until("alpha", "the update to be at its last task", func(n *v1alpha1.SeiNode) bool { return n.Status.CurrentImage == imageB })
+			return release
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
 			r.create(r.fullNode("alpha"))
 			before := r.ready("alpha")
+			goOn := at(r)
 			set := &appsv1.StatefulSet{}
 			r.get("alpha", set)
-			release := r.sidecars.Node(r.namespace, "alpha").Block("mark-ready")
-			r.setImage("alpha", imageB)
-			if at != "before it" {
-				r.until("alpha", "the update to be at its last task", func(n *v1alpha1.SeiNode) bool { return n.Status.CurrentImage == imageB })
-			}
 			r.delete(set)
-			release()
+			r.statefulSet("alpha", "the StatefulSet to be back", func(s *appsv1.StatefulSet) bool { return s.UID != set.UID })
+			goOn()
 			node := r.runs("alpha", imageB)
 			r.tracked("alpha", set.UID)
 			if node.Status.DataVolume.UID != before.Status.DataVolume.UID {

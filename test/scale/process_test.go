@@ -159,22 +159,22 @@ type memory struct {
 	heap, rss float64 // in bytes
 }
 
-// memory waits until the operator is at rest: then the Go runtime collects garbage every
-// two minutes and not before, so it takes two to four minutes.
+// memory waits until the operator is at rest, and then for a collection of garbage. The
+// Go runtime makes one every two minutes if nothing else causes it, so it takes that long.
 func (o *running) memory() memory {
 	o.b.Helper()
-	const rest = 100 // seconds
-	look := time.NewTicker(time.Second)
+	const interval, atRest = 5 * time.Second, 0.1 // of a second of CPU time
+	look := time.NewTicker(interval)
 	defer look.Stop()
-	before := float64(time.Now().Unix())
-	for end := time.Now().Add(patience); time.Now().Before(end); <-look.C {
+	end := time.Now().Add(patience)
+	for used, before := o.cpu(), -interval.Seconds(); used-before > atRest && time.Now().Before(end); {
+		<-look.C
+		used, before = o.cpu(), used
+	}
+	for rested := float64(time.Now().Unix()); time.Now().Before(end); <-look.C {
 		last, err := o.gauge("go_memstats_last_gc_time_seconds")
-		if err != nil || last <= before {
+		if err != nil || last <= rested {
 			continue // it may not listen yet
-		}
-		pause := last - before
-		if before = last; pause < rest {
-			continue
 		}
 		heap, err := o.gauge("go_memstats_heap_alloc_bytes")
 		if err != nil {
@@ -184,6 +184,17 @@ func (o *running) memory() memory {
 	}
 	o.b.Fatal("the operator never came to rest")
 	return memory{}
+}
+
+// cpu is the CPU time that the process used, in seconds.
+func (o *running) cpu() float64 {
+	o.b.Helper()
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", o.command.Process.Pid))
+	if err != nil {
+		o.b.Fatal(err)
+	}
+	p, _ := parseProcess(content)
+	return p.cpu
 }
 
 // rss is the memory that the process occupies.

@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"time"
@@ -23,7 +24,7 @@ import (
 
 func main() {
 	argued := flag.String("argued", "", "file that says why the survivors it names change nothing")
-	only := flag.String("only", "", "break only what has this in its description")
+	only := flag.String("only", "", "break only what this regular expression matches, for example '^backOff: '")
 	workers := flag.Int("workers", runtime.NumCPU(), "how many mutants are tested at a time")
 	flag.Parse()
 	if flag.NArg() == 0 {
@@ -55,7 +56,11 @@ func run(ctx context.Context, r *runner, only, argued string) error {
 	defer os.RemoveAll(temp) //nolint:errcheck // the system clears it too
 	r.temp = temp
 	began := time.Now()
-	mutants, err := r.find(ctx, only)
+	matches, err := regexp.Compile(only)
+	if err != nil {
+		return fmt.Errorf("-only: %w", err)
+	}
+	mutants, err := r.find(ctx, matches)
 	if err != nil {
 		return err
 	}

@@ -42,8 +42,8 @@ type runner struct {
 	dir, name string
 }
 
-// find finds all mutants of the package that have a text in their description.
-func (r *runner) find(ctx context.Context, only string) ([]*mutant, error) {
+// find finds all mutants of the package whose description matches.
+func (r *runner) find(ctx context.Context, only *regexp.Regexp) ([]*mutant, error) {
 	out, err := exec.CommandContext(ctx, "go", "list", "-json=Dir,Name,GoFiles", r.pkg).Output()
 	if err != nil {
 		return nil, fmt.Errorf("finding the files of %s: %w", r.pkg, err)
@@ -68,7 +68,7 @@ func (r *runner) find(ctx context.Context, only string) ([]*mutant, error) {
 			return nil, err
 		}
 		for _, m := range found {
-			if strings.Contains(m.what, only) {
+			if only.MatchString(m.what) {
 				all = append(all, m)
 				m.id = len(all)
 			}
