@@ -7,6 +7,7 @@ package app
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -29,6 +30,10 @@ type Options struct {
 	SnapshotInterval   int64
 	SnapshotKeepRecent int
 	MinRetainBlocks    int64
+
+	// HoldFile, while it exists, keeps blocks from being executed: the node lives and
+	// answers, and its height stands still.
+	HoldFile string
 
 	// HaltHeight and HaltTime are when Halt is called, after the block was committed;
 	// zero means never.
@@ -142,6 +147,7 @@ func (a *Application) CheckTx(request abci.RequestCheckTx) abci.ResponseCheckTx 
 
 // BeginBlock carries out upgrades, or ends the process because of one.
 func (a *Application) BeginBlock(request abci.RequestBeginBlock) abci.ResponseBeginBlock {
+	a.hold()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.store.begin(request.Header.Height)
@@ -149,6 +155,24 @@ func (a *Application) BeginBlock(request abci.RequestBeginBlock) abci.ResponseBe
 	a.upgraded = false
 	a.upgrade()
 	return abci.ResponseBeginBlock{}
+}
+
+// holdInterval is how often the file is looked for.
+const holdInterval = 20 * time.Millisecond
+
+// hold waits while the file of that name exists.
+func (a *Application) hold() {
+	if a.options.HoldFile == "" {
+		return
+	}
+	ticker := time.NewTicker(holdInterval)
+	defer ticker.Stop()
+	for {
+		if _, err := os.Stat(a.options.HoldFile); err != nil {
+			return
+		}
+		<-ticker.C
+	}
 }
 
 // DeliverTx executes a transaction.

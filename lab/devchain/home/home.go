@@ -35,6 +35,15 @@ func (d Dir) Data() string { return d.path("data") }
 // Genesis is the genesis file.
 func (d Dir) Genesis() string { return d.Config("genesis.json") }
 
+// Hold is a file that seid does not have: while it exists, the node executes no block.
+func (d Dir) Hold() string { return d.path("hold-blocks") }
+
+// UpgradeInfo is what a node leaves that needs another binary.
+func (d Dir) UpgradeInfo() string { return d.path("data", "upgrade-info.json") }
+
+// SignState is what was signed last.
+func (d Dir) SignState() string { return d.path("data", "priv_validator_state.json") }
+
 // Mode is what a node is for.
 type Mode string
 
@@ -184,7 +193,7 @@ func (d Dir) Init(moniker, chainID string, mode Mode, overwrite bool) (string, e
 
 // signer is the signing key, made if there is none.
 func (d Dir) signer() (*privval.FilePV, error) {
-	key, state := d.Config("priv_validator_key.json"), d.path("data", "priv_validator_state.json")
+	key, state := d.Config("priv_validator_key.json"), d.SignState()
 	_, err := os.Stat(key)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -284,5 +293,5 @@ func (d Dir) Reset() error {
 	if err := os.MkdirAll(d.Data(), 0o750); err != nil {
 		return err
 	}
-	return os.WriteFile(d.path("data", "priv_validator_state.json"), []byte(FreshSignState), 0o600)
+	return os.WriteFile(d.SignState(), []byte(FreshSignState), 0o600)
 }

@@ -73,13 +73,22 @@ func (l *logger) With(keyvals ...any) log.Logger {
 func named(keyvals []any) []any {
 	out := make([]any, len(keyvals))
 	copy(out, keyvals)
-	for i := 0; i < len(out); i += 2 {
+	for i := 0; i+1 < len(out); i += 2 {
 		if out[i] == "module" {
 			out[i] = "logger"
+		}
+		if printed, ok := out[i+1].(fmt.Stringer); ok {
+			out[i+1] = later{printed}
 		}
 	}
 	return out
 }
+
+// later is written as text, and only if it is written at all.
+type later struct{ fmt.Stringer }
+
+// LogValue implements a value that is worked out when it is needed.
+func (l later) LogValue() slog.Value { return slog.StringValue(l.String()) }
 
 // value is that of a key among the keys and values of a message.
 func value(keyvals []any, key string) any {

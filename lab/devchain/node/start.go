@@ -23,6 +23,10 @@ import (
 	"github.com/sei-operator/sei-operator/lab/devchain/app"
 )
 
+// HandlesSignals is logged when the node catches signals. seid does not tell; tests
+// would have to guess otherwise.
+const HandlesSignals = "devchain: signals are caught from now on"
+
 // node is a node on its way up.
 type node struct {
 	settings *settings
@@ -86,6 +90,7 @@ func (n *node) run(ctx context.Context, version string) error {
 	// Not before this does seid catch a signal.
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	n.log.Info(HandlesSignals)
 	n.log.Info("caught signal", "signal", <-signals)
 	return n.stop()
 }
@@ -105,8 +110,8 @@ func (n *node) open(version string) error {
 	opened, err := app.New(app.Options{
 		DataDir: s.home.Data(), Version: version, Upgrades: upgrades,
 		SnapshotDir: snapshotDir, SnapshotInterval: s.app.StateSync.Interval, SnapshotKeepRecent: s.app.StateSync.KeepRecent,
-		MinRetainBlocks: s.app.MinRetainBlocks,
-		HaltHeight:      s.app.HaltHeight, HaltTime: s.app.HaltTime, Halt: signalSelf,
+		MinRetainBlocks: s.app.MinRetainBlocks, HoldFile: s.home.Hold(),
+		HaltHeight: s.app.HaltHeight, HaltTime: s.app.HaltTime, Halt: signalSelf,
 		Log: n.log,
 	})
 	if err != nil {
