@@ -6,6 +6,7 @@
 package app
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -131,6 +132,9 @@ func (a *Application) Query(request abci.RequestQuery) abci.ResponseQuery {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	value, err := a.store.get(string(request.Data))
+	if plan := a.store.head.Plan; string(request.Data) == PlanKey && plan != nil {
+		value, err = json.Marshal(plan)
+	}
 	if err != nil {
 		return abci.ResponseQuery{Code: 1, Log: err.Error()}
 	}

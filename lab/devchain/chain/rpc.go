@@ -114,29 +114,54 @@ func (n *Node) Send(ctx context.Context, tx []byte) error {
 
 func txQuery(tx []byte) url.Values { return url.Values{"tx": {"0x" + hex.EncodeToString(tx)}} }
 
-// Schedule schedules an upgrade and returns when the chain has the plan.
+// Schedule schedules an upgrade and returns when the chain has the plan. A node
+// without an index, as validators are, cannot tell what became of a transaction, so
+// it is asked for the plan.
 func (n *Node) Schedule(ctx context.Context, plan app.Plan) error {
 	tx, err := app.PlanTx(plan)
 	if err != nil {
 		return err
 	}
-	type result struct {
-		Code int    `json:"code"`
-		Log  string `json:"log"`
-	}
-	var committed struct {
-		Check   result `json:"check_tx"`
-		Deliver result `json:"deliver_tx"`
-	}
-	if _, err := n.Get(ctx, "/broadcast_tx_commit", txQuery(tx), &committed); err != nil {
+	if err := n.Send(ctx, tx); err != nil {
 		return err
 	}
-	for _, one := range []result{committed.Check, committed.Deliver} {
-		if one.Code != 0 {
-			return errors.New(one.Log)
+	ticker := time.NewTicker(watchInterval)
+	defer ticker.Stop()
+	for {
+		height, there, err := n.plan(ctx)
+		switch {
+		case err != nil:
+			return err
+		case there == plan:
+			return nil
+		case height >= plan.Height:
+			return fmt.Errorf("the chain is at height %d and took no plan for %d", height, plan.Height)
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
 	}
-	return nil
+}
+
+// plan is the upgrade that is scheduled, and the height at which that was so.
+func (n *Node) plan(ctx context.Context) (int64, app.Plan, error) {
+	var body struct {
+		Response struct {
+			Value  []byte `json:"value"`
+			Height int64  `json:"height,string"`
+		} `json:"response"`
+	}
+	query := url.Values{"data": {"0x" + hex.EncodeToString([]byte(app.PlanKey))}}
+	if _, err := n.Get(ctx, "/abci_query", query, &body); err != nil {
+		return 0, app.Plan{}, err
+	}
+	plan := app.Plan{}
+	if len(body.Response.Value) == 0 {
+		return body.Response.Height, plan, nil
+	}
+	return body.Response.Height, plan, json.Unmarshal(body.Response.Value, &plan)
 }
 
 // Block is the part of a block that is recorded.
