@@ -161,7 +161,7 @@ func (n *Node) ConfigureApp(changes map[string]string) error {
 func (n *Node) Start(binary string, args ...string) (*Process, error) {
 	command := exec.Command(binary, append([]string{"start", "--home", string(n.Home)}, args...)...) //nolint:noctx // it ends with its chain
 	command.Env = append(os.Environ(), n.Env...)
-	started, err := spawn(command, n.log)
+	started, err := Spawn(command, n.log)
 	if err != nil {
 		return nil, fmt.Errorf("cannot start %s: %w", n.Name, err)
 	}

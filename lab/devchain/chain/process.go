@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// Process is a seid that was started.
+// Process is a process of a node.
 type Process struct {
 	PID int
 	// Log has standard output and standard error.
@@ -20,8 +20,8 @@ type Process struct {
 	done    chan struct{}
 }
 
-// spawn starts a process that does not outlive this one.
-func spawn(command *exec.Cmd, log string) (*Process, error) {
+// Spawn starts a process that does not outlive this one. Its output is added to a file.
+func Spawn(command *exec.Cmd, log string) (*Process, error) {
 	file, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return nil, err

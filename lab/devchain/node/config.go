@@ -14,11 +14,12 @@ import (
 	"github.com/sei-operator/sei-operator/lab/devchain/home"
 )
 
-// Flags are those of "seid start". An empty value means what the files say.
+// Flags are those of "seid start".
 type Flags struct {
-	Home       home.Dir
-	HaltHeight int64
-	ChainID    string
+	Home    home.Dir
+	ChainID string
+	// Keys are flags with the name of a key of the configuration; they are above it.
+	Keys map[string]string
 }
 
 // settings are all that a node is started with.
@@ -75,6 +76,9 @@ func load(flags Flags) (*settings, error) {
 			return nil, fmt.Errorf(refusal, err)
 		}
 	}
+	for key, value := range flags.Keys {
+		store.Set(key, value)
+	}
 	s := &settings{home: flags.Home, engine: config.DefaultConfig()}
 	// Not in the file that "seid init" writes, but read from it.
 	s.lagThreshold = 300
@@ -88,9 +92,6 @@ func load(flags Flags) (*settings, error) {
 		return nil, err
 	}
 	s.chainID = store.GetString("chain-id")
-	if flags.HaltHeight > 0 {
-		s.app.HaltHeight = flags.HaltHeight
-	}
 	return s, s.dress(store)
 }
 

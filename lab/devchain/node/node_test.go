@@ -115,11 +115,11 @@ func TestLoad(t *testing.T) {
 	t.Setenv("SEID_RPC_LADDR", "tcp://127.0.0.9:1")
 	t.Setenv("SEID_MONIKER", "other")
 	t.Setenv("SEID_STATESYNC_RPC_SERVERS", "a:1, https://b:443")
-	s, err := load(Flags{Home: dir, HaltHeight: 7})
+	s, err := load(Flags{Home: dir, Keys: map[string]string{"halt-height": "7", "p2p.pex": "false"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.rpc != "tcp://127.0.0.9:1" || s.engine.Moniker != "other" || s.app.HaltHeight != 7 || s.lagThreshold != 300 || s.chainID != "loop-1" {
+	if s.rpc != "tcp://127.0.0.9:1" || s.engine.Moniker != "other" || s.app.HaltHeight != 7 || s.engine.P2P.PexReactor || s.lagThreshold != 300 || s.chainID != "loop-1" {
 		t.Errorf("%+v", s)
 	}
 	if got := fmt.Sprint(s.engine.StateSync.RPCServers); got != "[http://a:1 https://b:443]" {

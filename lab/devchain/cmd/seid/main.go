@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/sei-operator/sei-operator/lab/devchain/home"
 	"github.com/sei-operator/sei-operator/lab/devchain/node"
@@ -76,19 +77,46 @@ func initCommand(at func() home.Dir) *cobra.Command {
 	return command
 }
 
+// keyFlags are the flags of start that are keys of the configuration, by their type.
+var keyFlags = map[string]string{
+	"number": `halt-height halt-time min-retain-blocks concurrency-workers consensus.double-sign-check-height
+		state-sync.snapshot-interval state-sync.snapshot-keep-recent`,
+	"text": `moniker mode db-backend db-dir minimum-gas-prices p2p.laddr p2p.persistent-peers p2p.private-peer-ids
+		rpc.laddr rpc.pprof-laddr grpc.address grpc-web.address consensus.create-empty-blocks-interval`,
+	"switch": "p2p.pex rpc.unsafe grpc.enable grpc-web.enable consensus.create-empty-blocks",
+}
+
 func startCommand(at func() home.Dir) *cobra.Command {
-	var flags node.Flags
+	var chainID string
 	command := &cobra.Command{
 		Use:   "start",
 		Short: "Run the full node",
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			flags.Home = at()
-			return node.Start(command.Context(), version, flags)
+			given := node.Flags{Home: at(), ChainID: chainID, Keys: map[string]string{}}
+			command.Flags().Visit(func(flag *pflag.Flag) {
+				if flag.Name != "chain-id" && command.InheritedFlags().Lookup(flag.Name) == nil {
+					given.Keys[flag.Name] = flag.Value.String()
+				}
+			})
+			return node.Start(command.Context(), version, given)
 		},
 	}
-	command.Flags().Int64Var(&flags.HaltHeight, "halt-height", 0, "height at which to halt the chain and shut down the node")
-	command.Flags().StringVar(&flags.ChainID, "chain-id", "", "id of the chain")
+	flags := command.Flags()
+	flags.StringVar(&chainID, "chain-id", "", "id of the chain")
+	for kind, names := range keyFlags {
+		for name := range strings.FieldsSeq(names) {
+			usage := "takes the place of the key in the configuration"
+			switch kind {
+			case "number":
+				flags.Int64(name, 0, usage)
+			case "switch":
+				flags.Bool(name, false, usage)
+			default:
+				flags.String(name, "", usage)
+			}
+		}
+	}
 	return command
 }
 
