@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,10 +23,20 @@ import (
 // address of its own, with the usual ports.
 type Local struct {
 	Network *Network
-	Nodes   []*Node
+	// Nodes are in the order in which they were added, the validators first. Who reads
+	// them while some are added uses All.
+	Nodes []*Node
 
 	dir    string
 	guards []net.Listener
+	mu     sync.Mutex
+}
+
+// All is the nodes that there are now.
+func (l *Local) All() []*Node {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.Nodes)
 }
 
 // Node is a node of a local chain.
@@ -141,6 +152,8 @@ func (l *Local) Add(id Identity, mode home.Mode, changes map[string]string) (*No
 	}); err != nil {
 		return nil, err
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.Nodes = append(l.Nodes, node)
 	return node, nil
 }

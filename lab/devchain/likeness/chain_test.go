@@ -26,9 +26,9 @@ func TestChain(t *testing.T) {
 	withSnapshots(t, local, 5)
 	begun := time.Now()
 	startAll(t, local, v1)
-	watcher := chain.Watch(t.Context(), func() []*chain.Node { return local.Nodes })
+	watcher := chain.Watch(t.Context(), local.All)
 	defer watcher.Stop()
-	validators := local.Nodes
+	validators := local.All()
 	sending := chain.StartLoad(t.Context(), validators, *load)
 	defer sending.Stop()
 	untilHeight(t, validators[0], 1)

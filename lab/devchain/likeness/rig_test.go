@@ -5,6 +5,7 @@ package likeness
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"net"
 	"net/http"
@@ -23,7 +24,13 @@ import (
 // Two versions of the binary, so that an upgrade is a real one.
 var v1, v2 string
 
+// parallel is how many tests run at once: they wait for nodes far more than they work.
+const parallel = "6"
+
 func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", parallel); err != nil {
+		panic(err)
+	}
 	os.Exit(withBinaries(m.Run))
 }
 

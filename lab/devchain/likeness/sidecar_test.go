@@ -113,8 +113,8 @@ func (p *pod) do(kind string, params any) {
 	p.t.Helper()
 	random := make([]byte, 16)
 	_, _ = rand.Read(random)
-	id := fmt.Sprintf("%x-%x-4%x-8%x-%x", random[:4], random[4:6], random[6:8], random[8:10], random[10:])
-	id = id[:14] + "4" + id[16:20] + "8" + id[22:]
+	random[6], random[8] = random[6]&0x0f|0x40, random[8]&0x3f|0x80
+	id := fmt.Sprintf("%x-%x-%x-%x-%x", random[:4], random[4:6], random[6:8], random[8:10], random[10:])
 	var accepted map[string]any
 	until(p.t, kind+" is accepted", func(ctx context.Context) bool {
 		return p.call(ctx, http.MethodPost, "/v0/tasks", map[string]any{"id": id, "type": kind, "params": params}, &accepted) == nil

@@ -135,7 +135,7 @@ func (u *up) run(ctx context.Context) (err error) {
 // watch tells how to reach the nodes, and at the end what they did.
 func (u *up) watch(ctx context.Context, nodes *chain.Local) error {
 	started := time.Now()
-	watcher := chain.Watch(ctx, func() []*chain.Node { return nodes.Nodes })
+	watcher := chain.Watch(ctx, nodes.All)
 	load := chain.StartLoad(ctx, nodes.Nodes, u.load)
 	if err := watcher.Until(ctx, func(r chain.Record) bool { return r.Height() >= 2 }); err == nil {
 		fmt.Fprintf(os.Stderr, "the chain makes blocks after %.1f s; homes and logs are in %s\n", time.Since(started).Seconds(), u.dir)
