@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 
 	"github.com/sei-operator/sei-operator/lab/devchain/app"
 )
@@ -21,6 +20,8 @@ type facts struct {
 
 	// ask asks the engine.
 	ask func(ctx context.Context, path, query string) (json.RawMessage, error)
+	// live are the peers that the node is connected to.
+	live func() []connection
 }
 
 // A node that does not validate tells of a key of zeros, not of its own.
@@ -61,11 +62,7 @@ func (f *facts) status(ctx context.Context) (int, any, error) {
 	other["rpc_address"] = f.rpc
 	status["application_info"] = map[string]any{"version": "0"}
 	sync["last_committed_block_height"] = decimal(f.app.Height())
-	peers, err := f.connections(ctx)
-	if err != nil {
-		return 0, nil, err
-	}
-	sync["max_peer_block_height"] = decimal(highest(integer(sync["max_peer_block_height"]), peers))
+	sync["max_peer_block_height"] = decimal(highest(integer(sync["max_peer_block_height"]), f.live()))
 	if err := f.earliest(ctx, sync); err != nil {
 		return 0, nil, err
 	}
@@ -97,40 +94,6 @@ func (f *facts) earliest(ctx context.Context, sync map[string]any) error {
 	sync["earliest_block_hash"], sync["earliest_app_hash"] = id["hash"], header["app_hash"]
 	sync["earliest_block_time"] = header["time"]
 	return nil
-}
-
-// connection is a peer that the node is connected to.
-type connection struct {
-	id     string
-	height int64 // of its last block
-}
-
-// connections are the live ones: consensus keeps the state of those peers alone.
-func (f *facts) connections(ctx context.Context) ([]connection, error) {
-	raw, err := f.ask(ctx, "/dump_consensus_state", "")
-	if err != nil {
-		return nil, err
-	}
-	var dump struct {
-		Peers []struct {
-			Address string `json:"node_address"`
-			State   struct {
-				Round struct {
-					Height json.Number `json:"height"`
-				} `json:"round_state"`
-			} `json:"peer_state"`
-		} `json:"peers"`
-	}
-	if err := json.Unmarshal(raw, &dump); err != nil {
-		return nil, err
-	}
-	var found []connection
-	for _, peer := range dump.Peers {
-		id, _, _ := strings.Cut(strings.TrimPrefix(peer.Address, "mconn://"), "@")
-		// A peer tells the height it works on.
-		found = append(found, connection{id: id, height: integer(peer.State.Round.Height) - 1})
-	}
-	return found, nil
 }
 
 // highest is the height of the highest peer. Block sync knows it only until it ends.
@@ -166,12 +129,8 @@ func (f *facts) netInfo(ctx context.Context) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	live, err := f.connections(ctx)
-	if err != nil {
-		return 0, nil, err
-	}
 	var connections []any // null when there are none
-	for _, peer := range live {
+	for _, peer := range f.live() {
 		connections = append(connections, map[string]any{"node_id": peer.id, "state": "ready,connected", "score": "100"})
 	}
 	info["peer_connections"] = connections

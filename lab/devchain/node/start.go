@@ -169,8 +169,12 @@ func (n *node) create() (err error) {
 		}
 		return fmt.Errorf("error creating node: %w", err)
 	}
+	live, err := livePeers(n.engine)
+	if err != nil {
+		return err
+	}
 	n.front = newFront(n.settings.engine.RPC.ListenAddress, &facts{
-		app: n.app, rpc: n.settings.rpc, gasPrices: n.settings.app.GasPrices,
+		app: n.app, live: live, rpc: n.settings.rpc, gasPrices: n.settings.app.GasPrices,
 		lagThreshold: n.settings.lagThreshold, validator: n.settings.engine.Mode == config.ModeValidator,
 	})
 	return nil
