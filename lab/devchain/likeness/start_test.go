@@ -161,7 +161,7 @@ func TestOneProcessForAHome(t *testing.T) {
 	now := untilHeight(t, n, status.Height+2)
 	signal(t, p, syscall.SIGKILL)
 	ends(t, p, 137)
-	p = start(t, n, v1)
+	start(t, n, v1)
 	untilHeight(t, n, now.Height+1)
 }
 

@@ -23,7 +23,7 @@ func livePeers(engine service.Service) (func() []connection, error) {
 		return nil, fmt.Errorf("%T does not tell its surroundings", engine)
 	}
 	surroundings := method.Call(nil)[0].Elem()
-	known, ok := surroundings.FieldByName("PeerManager").Interface().(interface{ Peers() []types.NodeID })
+	known, ok := reflect.TypeAssert[interface{ Peers() []types.NodeID }](surroundings.FieldByName("PeerManager"))
 	state := surroundings.FieldByName("ConsensusReactor").MethodByName("GetPeerState")
 	if !ok || !state.IsValid() {
 		return nil, fmt.Errorf("%T does not tell its peers", engine)
@@ -37,7 +37,7 @@ func livePeers(engine service.Service) (func() []connection, error) {
 			}
 			peer := connection{id: string(id)}
 			// A peer tells the height it works on; nothing yet is none.
-			if told, ok := found[0].Interface().(interface{ GetHeight() int64 }); ok {
+			if told, ok := reflect.TypeAssert[interface{ GetHeight() int64 }](found[0]); ok {
 				peer.height = max(0, told.GetHeight()-1)
 			}
 			live = append(live, peer)
