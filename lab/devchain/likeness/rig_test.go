@@ -66,6 +66,10 @@ func newChain(t *testing.T, validators int) *chain.Local {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, n := range local.Nodes {
+		// Votes wait this long at every hop.
+		configure(t, n, map[string]string{"consensus.peer-gossip-sleep-duration": `"10ms"`}, nil)
+	}
 	t.Cleanup(func() {
 		if err := local.Close(); err != nil {
 			t.Error(err)

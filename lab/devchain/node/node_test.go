@@ -51,7 +51,7 @@ type (
 	fakeEngine struct {
 		service.BaseService
 
-		bcReactor any //nolint:unused // found by its name, as in the engine
+		bcReactor any
 	}
 )
 
