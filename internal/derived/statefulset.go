@@ -5,14 +5,12 @@ import (
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
 	"github.com/sei-operator/sei-operator/internal/kube"
 	"github.com/sei-operator/sei-operator/internal/plan"
-	"github.com/sei-operator/sei-operator/internal/render"
 	"github.com/sei-operator/sei-operator/internal/scope"
 )
 
@@ -65,13 +63,16 @@ func applyStatefulSet(ctx context.Context, s *scope.Scope, current bool) error {
 			return outcome(s, "StatefulSet", found.Name, err)
 		}
 	}
-	owned, err := appsv1ac.ExtractStatefulSet(found, render.FieldManager)
-	if err != nil {
-		return fmt.Errorf("finding out what is ours of StatefulSet %s: %w", found.Name, err)
-	}
 	current = s.RenderProblem == "" && (current || plan.NothingToRoll(s.Input))
-	want := assertedStatefulSet(s, owned, current)
-	if equality.Semantic.DeepEqual(want, owned) {
+	want, err := assertedStatefulSet(s, current)
+	if err != nil {
+		return err
+	}
+	same, err := s.Seen.Owned.StatefulSet(found).Equals(want)
+	if err != nil {
+		return err
+	}
+	if same {
 		s.Node.Status.StatefulSet = &v1alpha1.ObjectIdentity{Name: found.Name, UID: found.UID}
 		admit(s, current)
 		return nil
@@ -94,16 +95,24 @@ func tellForcedStop(s *scope.Scope, replicas int32) {
 }
 
 // assertedStatefulSet is what the StatefulSet that is there has to be.
-func assertedStatefulSet(s *scope.Scope, owned *appsv1ac.StatefulSetApplyConfiguration, current bool) *appsv1ac.StatefulSetApplyConfiguration {
+func assertedStatefulSet(s *scope.Scope, current bool) (*appsv1ac.StatefulSetApplyConfiguration, error) {
 	found := s.Seen.StatefulSet
 	if s.RenderProblem != "" {
 		// What is wanted is not known, but a pause is carried out all the same.
+		owned, err := s.Seen.Owned.StatefulSet(found).All()
+		if err != nil {
+			return nil, err
+		}
 		want := copyOf(owned)
 		want.Spec.Replicas = replicas(s)
-		return want
+		return want, nil
 	}
 	want := desiredStatefulSet(s)
-	if !current {
+	if !current && !plan.OwnsTemplate(s.Input) {
+		owned, err := s.Seen.Owned.StatefulSet(found).All()
+		if err != nil {
+			return nil, err
+		}
 		want.Spec.Template = nil
 		if owned.Spec != nil {
 			// Leaving it out would make server-side apply remove it.
@@ -118,7 +127,7 @@ func assertedStatefulSet(s *scope.Scope, owned *appsv1ac.StatefulSetApplyConfigu
 	if found.Spec.PodManagementPolicy != "" {
 		want.Spec.PodManagementPolicy = &found.Spec.PodManagementPolicy
 	}
-	return want
+	return want, nil
 }
 
 // desiredStatefulSet is a copy of what is wanted, to be changed at the top.

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
@@ -102,17 +101,19 @@ func foreignTemplate(in Input) *Drift {
 	if stamped == "" && template(in).Annotations[v1alpha1.AnnotationTemplateHash] == "" {
 		return nil // from before the hash
 	}
-	if stamped != in.Want.TemplateHash || !ownsTemplate(in, set) {
+	if stamped != in.Want.TemplateHash || !OwnsTemplate(in) {
 		return nodeUpdate(v1alpha1.ReasonTemplateChanged, "The template of the StatefulSet %s is not the one that is wanted; somebody else may have edited it.", set.Name)
 	}
 	return nil
 }
 
-// ownsTemplate tells whether the template is as we applied it: what somebody else
-// changes is no longer ours.
-func ownsTemplate(in Input, set *appsv1.StatefulSet) bool {
-	owned, err := appsv1ac.ExtractStatefulSet(set, render.FieldManager)
-	return err == nil && owned.Spec != nil && equality.Semantic.DeepEqual(owned.Spec.Template, in.Want.StatefulSet.Spec.Template)
+// OwnsTemplate tells whether the template is as we applied it, and the one that is
+// wanted: what somebody else changes is no longer ours.
+func OwnsTemplate(in Input) bool {
+	owns, err := in.Seen.Owned.StatefulSet(in.Seen.StatefulSet).Is("template", in.Want.TemplateHash, func(owned *appsv1ac.StatefulSetApplyConfiguration) bool {
+		return owned.Spec != nil && equality.Semantic.DeepEqual(owned.Spec.Template, in.Want.StatefulSet.Spec.Template)
+	})
+	return err == nil && owns
 }
 
 // configDrift is about the configuration, which reaches the pod that is there.
