@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
@@ -56,7 +57,31 @@ func createStatefulSet(ctx context.Context, s *scope.Scope) error {
 }
 
 // applyStatefulSet writes the StatefulSet that is there, if it is not as it has to be.
-func applyStatefulSet(ctx context.Context, s *scope.Scope, current bool) error {
+func applyStatefulSet(ctx context.Context, s *scope.Scope, planned bool) error {
+	if err := writeStatefulSet(ctx, s, planned); err != nil {
+		return err
+	}
+	return cleanTemplate(ctx, s, planned)
+}
+
+// cleanTemplate removes what somebody else put into the template: the next pod would
+// start with it. That rolls nothing, since the pod that runs was made without it.
+//
+// What comes back after that is left, outside of plans: whoever puts it there does so
+// for ever, and so would we.
+func cleanTemplate(ctx context.Context, s *scope.Scope, planned bool) error {
+	foreign, set := plan.InTemplate(s.Input), s.Seen.StatefulSet
+	if s.RenderProblem != "" || foreign == nil || foreign.Fields == nil || foreign.Again && !planned || !plan.OwnsTemplate(s.Input) {
+		return nil
+	}
+	if err := s.Kube.RemoveFields(ctx, set, foreign.Fields, foreign.Note); err != nil {
+		return outcome(s, "StatefulSet", set.Name, err)
+	}
+	s.Report.Event(s.Node, scope.Event{Warning: true, Reason: "ForeignTemplate", Message: foreign.Message + " It was removed."})
+	return lookAt(ctx, s, set.UID)
+}
+
+func writeStatefulSet(ctx context.Context, s *scope.Scope, current bool) error {
 	found := s.Seen.StatefulSet
 	if found.Spec.UpdateStrategy.RollingUpdate != nil {
 		if err := s.Kube.OnDelete(ctx, found); err != nil {
@@ -160,9 +185,14 @@ func copyOf(set *appsv1ac.StatefulSetApplyConfiguration) *appsv1ac.StatefulSetAp
 func track(ctx context.Context, s *scope.Scope, applied *appsv1ac.StatefulSetApplyConfiguration, current bool) error {
 	s.Node.Status.StatefulSet = &v1alpha1.ObjectIdentity{Name: *applied.Name, UID: *applied.UID}
 	admit(s, current)
+	return lookAt(ctx, s, *applied.UID)
+}
+
+// lookAt looks at the StatefulSet as it is after it was written.
+func lookAt(ctx context.Context, s *scope.Scope, uid types.UID) error {
 	found := &appsv1.StatefulSet{}
 	switch err := s.Kube.Get(ctx, s.Key(), found); {
-	case apierrors.IsNotFound(err) || err == nil && found.UID != *applied.UID:
+	case apierrors.IsNotFound(err) || err == nil && found.UID != uid:
 		return ErrLookAgain // it is gone again already
 	case err != nil:
 		return err

@@ -130,7 +130,7 @@ func configDrift(in Input) *Drift {
 	return &Drift{Plan: v1alpha1.PlanConfigUpdate, Reason: v1alpha1.ReasonConfigChanged, Message: message}
 }
 
-// maxDifferences bounds what is told of a changed configuration.
+// maxDifferences bounds what is told of a changed configuration or template.
 const maxDifferences = 8
 
 // differences names what differs between two configurations.
@@ -157,8 +157,13 @@ func differences(has, wants seid.Intent) []string {
 			names = append(names, key)
 		}
 	}
+	return few(names)
+}
+
+// few are as many as a person would read.
+func few(names []string) []string {
 	if len(names) > maxDifferences {
-		names = append(names[:maxDifferences], fmt.Sprintf("and %d more", len(names)-maxDifferences))
+		names = append(names[:maxDifferences:maxDifferences], fmt.Sprintf("and %d more", len(names)-maxDifferences))
 	}
 	return names
 }

@@ -98,6 +98,13 @@ func TestTransitions(t *testing.T) {
 		"an update no longer waits": {
 			before: statusWith(updateIs(v1alpha1.ReasonWaitingForBudget, "for one")), after: statusWith(updateIs(v1alpha1.ReasonUpToDate, "done")),
 		},
+		"somebody put something into the template": {
+			before: statusWith(updateIs(v1alpha1.ReasonUpToDate, "done")), after: statusWith(updateIs(v1alpha1.ReasonForeignTemplate, "a probe")),
+			want: []scope.Event{{Warning: true, Reason: "ForeignTemplate", Message: "a probe"}},
+		},
+		"it is still there": {
+			before: statusWith(updateIs(v1alpha1.ReasonForeignTemplate, "a probe")), after: statusWith(updateIs(v1alpha1.ReasonForeignTemplate, "a probe, too")),
+		},
 		"it becomes ready": {
 			before: statusWith(readyIs(no, v1alpha1.ReasonCatchingUp)), after: statusWith(readyIs(yes, v1alpha1.ReasonRunning)),
 			want: []scope.Event{{Reason: "Ready", Message: "how it is"}},
