@@ -81,10 +81,11 @@ func (c *Client) SeiNodes(ctx context.Context, namespace string, labels map[stri
 	return list.Items, err
 }
 
-// PodsWithClaim are the pods that mount a claim, whoever made them.
+// PodsWithClaim are the pods that mount a claim, whoever made them. They are those of
+// the cache, and not to be changed.
 func (c *Client) PodsWithClaim(ctx context.Context, claim types.NamespacedName) ([]corev1.Pod, error) {
 	var list corev1.PodList
-	err := c.cached.List(ctx, &list, client.InNamespace(claim.Namespace), client.MatchingFields{indexClaim: claim.Name})
+	err := c.cached.List(ctx, &list, client.InNamespace(claim.Namespace), client.MatchingFields{indexClaim: claim.Name}, client.UnsafeDisableDeepCopy)
 	return list.Items, err
 }
 
