@@ -28,6 +28,10 @@ type ForeignFields struct {
 	Message string
 }
 
+// Stays tells whether it is there to stay, and worth telling; what is removed at once
+// is told of when that is done.
+func (f *ForeignFields) Stays() bool { return f.Fields == nil || f.Again }
+
 // InTemplate is what somebody else put into the template that is wanted; nil: nothing.
 func InTemplate(in Input) *ForeignFields {
 	set := in.Seen.StatefulSet

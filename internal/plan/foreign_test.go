@@ -147,7 +147,7 @@ func TestInTemplate(t *testing.T) {
 				}
 				return
 			}
-			if got == nil || got.Note != test.note || got.Again != test.again || (got.Fields == nil) != test.unnamed {
+			if got == nil || got.Note != test.note || got.Again != test.again || (got.Fields == nil) != test.unnamed || got.Stays() != (test.again || test.unnamed) {
 				t.Fatalf("it is %+v, want %q, again %t", got, test.note, test.again)
 			}
 			saysAll(t, got.Message, append(test.says, test.note))
