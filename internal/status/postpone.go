@@ -11,7 +11,7 @@ import (
 )
 
 // batch is how long what is merely worth knowing waits for company.
-const batch = 30 * time.Second
+const batch = 10 * time.Second
 
 // Postpone is how long a change of the status may wait to be written; 0: not at all.
 // While a task of a plan has only just begun to wait for its pod, a volume gets
