@@ -25,7 +25,7 @@ type world struct {
 	// metadata answers reads of the metadata of Secrets.
 	metadata client.Reader
 	live     client.Reader
-	person  client.WithWatch
+	person   client.WithWatch
 
 	mu   sync.Mutex
 	runs map[string]*run // by namespace
