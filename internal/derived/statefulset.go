@@ -88,8 +88,7 @@ func applyStatefulSet(ctx context.Context, s *scope.Scope, current bool) error {
 // tellForcedStop tells of a stop at a moment at which it is not safe.
 func tellForcedStop(s *scope.Scope, replicas int32) {
 	if _, forced := plan.SafeStop(s.Input, plan.StopRequested(s.Input)); forced && replicas == 0 {
-		s.Report.Event(s.Node, scope.Event{Warning: true, Reason: "StopForced", Message: fmt.Sprintf(
-			"seid is stopped although that is not safe at this moment (%s).", s.Seen.Sidecar.Status.Seid.UnsafeBecause)})
+		s.TellForcedStop()
 	}
 }
 

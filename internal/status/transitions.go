@@ -50,11 +50,12 @@ func tracked(before, after *v1alpha1.SeiNodeStatus) *scope.Event {
 	return told(false, "StatefulSetTracked", "The StatefulSet %s (uid %s) is the node's.", after.StatefulSet.Name, after.StatefulSet.UID)
 }
 
-// updateWaits tells of an update that has to wait for other nodes.
+// updateWaits tells of an update that has to wait for other nodes, and of another
+// reason to wait: that the same update failed elsewhere.
 func updateWaits(before, after *v1alpha1.SeiNodeStatus) *scope.Event {
 	kind := string(v1alpha1.ConditionNodeUpdateInProgress)
 	waits, was := meta.FindStatusCondition(after.Conditions, kind), meta.FindStatusCondition(before.Conditions, kind)
-	if waits == nil || waits.Reason != string(v1alpha1.ReasonWaitingForBudget) || was != nil && was.Reason == waits.Reason {
+	if waits == nil || waits.Reason != string(v1alpha1.ReasonWaitingForBudget) || was != nil && was.Reason == waits.Reason && was.Message == waits.Message {
 		return nil
 	}
 	return told(false, waits.Reason, "%s", waits.Message)

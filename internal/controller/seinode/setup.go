@@ -86,7 +86,7 @@ func Setup(m manager.Manager, r *Reconciler, waker *Waker) error {
 		Watches(&corev1.ConfigMap{}, byLabel).
 		Watches(&corev1.Pod{}, byClaim).
 		Watches(&corev1.PersistentVolumeClaim{}, byClaim).
-		Watches(&v1alpha1.SeiNode{}, handler.EnqueueRequestsFromMapFunc(r.waiters), builder.WithPredicates(freesPlace())).
+		Watches(&v1alpha1.SeiNode{}, handler.EnqueueRequestsFromMapFunc(r.waiters), builder.WithPredicates(concernsWaiters())).
 		WatchesRawSource(waker).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
@@ -153,8 +153,10 @@ func (r *Reconciler) waiters(ctx context.Context, object kube.Object) []reconcil
 	return requests
 }
 
-// freesPlace lets a node pass that no longer takes a place in the update budget.
-func freesPlace() predicate.Predicate {
+// concernsWaiters lets a node pass that no longer takes a place in the update budget,
+// or by which a chain gets frozen or goes on: its update failed, it is asked to try
+// again, or it is ready after all.
+func concernsWaiters() predicate.Predicate {
 	place := func(object kube.Object) bool {
 		node, ok := object.(*v1alpha1.SeiNode)
 		return ok && node.Status.Slot != nil
@@ -162,7 +164,26 @@ func freesPlace() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc:  func(event.CreateEvent) bool { return false },
 		GenericFunc: func(event.GenericEvent) bool { return false },
-		UpdateFunc:  func(e event.UpdateEvent) bool { return place(e.ObjectOld) && !place(e.ObjectNew) },
-		DeleteFunc:  func(e event.DeleteEvent) bool { return place(e.Object) },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return place(e.ObjectOld) && !place(e.ObjectNew) || failureOf(e.ObjectOld) != failureOf(e.ObjectNew)
+		},
+		DeleteFunc: func(e event.DeleteEvent) bool { return place(e.Object) || failureOf(e.Object) != failure{} },
+	}
+}
+
+// failure is what a chain may be frozen by; zero: nothing.
+type failure struct {
+	message, retry string
+	ready          bool
+}
+
+func failureOf(object kube.Object) failure {
+	node, ok := object.(*v1alpha1.SeiNode)
+	if !ok || node.Status.LastPlan == nil || node.Status.LastPlan.Outcome != v1alpha1.PlanOutcomeFailed {
+		return failure{}
+	}
+	return failure{
+		message: node.Status.LastPlan.Message, retry: node.Annotations[v1alpha1.AnnotationRetry],
+		ready: meta.IsStatusConditionTrue(node.Status.Conditions, string(v1alpha1.ConditionReady)),
 	}
 }
