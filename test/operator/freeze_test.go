@@ -33,14 +33,15 @@ type frozen struct {
 	others []string
 }
 
-// breaks brings up a fleet, starts another version, and lets the update of the first
-// node fail at its deadline. What breaks it is up to spoil, which is called when the
-// new pod is there.
-func breaks(t *testing.T, count int, sidecar string, spoil func(f *frozen)) *frozen {
+// fails brings up a fleet, starts another version, and lets the update of the first
+// node come to a task and fail there at its deadline. Before and meanwhile say what
+// goes wrong: before there is the new version, and while the task waits.
+func fails(t *testing.T, count int, sidecar, task string, before, meanwhile func(*frozen)) *frozen {
 	t.Helper()
 	f := &frozen{clock: &clock{}, writes: &writes{}}
 	f.rig = newRig(t, f.clock.use, f.writes.record)
 	f.names = f.fleet(count)
+	before(f)
 	f.writes.forget()
 	f.upgrade(sidecar)
 	each(t, "the first node to be updated", func() bool {
@@ -53,10 +54,12 @@ func breaks(t *testing.T, count int, sidecar string, spoil func(f *frozen)) *fro
 		return f.first != ""
 	})
 	f.others = slices.DeleteFunc(slices.Clone(f.names), func(name string) bool { return name == f.first })
-	f.pod(f.first, "the new pod", func(p *corev1.Pod) bool {
-		return sidecarImage(&corev1.PodTemplateSpec{Spec: p.Spec}) == sidecar
+	f.until(f.first, "the update to be at "+task, func(n *v1alpha1.SeiNode) bool {
+		return n.Status.Plan != nil && slices.ContainsFunc(n.Status.Plan.Tasks, func(at v1alpha1.PlanTask) bool {
+			return at.Type == task && at.Status == v1alpha1.PlanTaskRunning
+		})
 	})
-	spoil(f)
+	meanwhile(f)
 	f.clock.advance(patience, f.rig, f.first)
 	f.until(f.first, "the update to fail", func(n *v1alpha1.SeiNode) bool {
 		last := n.Status.LastPlan
@@ -125,7 +128,7 @@ func (r *rig) told(node, reason, text string) {
 // A version that breaks pods breaks one node of twenty. That lasts, also over a
 // restart, until there is a better version.
 func TestAFailedUpdateFreezesTheChainUntilAVersionIsCorrected(t *testing.T) {
-	f := breaks(t, 20, "registry.example.com/sidecar:crash-loops", func(f *frozen) {
+	f := fails(t, 20, "registry.example.com/sidecar:crash-loops", "observe-image", func(*frozen) {}, func(f *frozen) {
 		f.until(f.first, "the trouble to be named", has(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonCrashLoopBackOff))
 	})
 	f.stays()
@@ -144,16 +147,23 @@ func TestAFailedUpdateFreezesTheChainUntilAVersionIsCorrected(t *testing.T) {
 	f.goesThrough(newSidecar)
 }
 
-// hangs is a pod that is not ready and whose sidecar does not answer.
-func hangs(t *testing.T) (f *frozen, answer, becomeReady func()) {
+// hangs is a fleet whose first node has a new pod that does not get ready, and whose
+// sidecar does not come to an end with approving it.
+func hangs(t *testing.T) (f *frozen, goOn, becomeReady func()) {
 	t.Helper()
-	f = breaks(t, 3, newSidecar, func(f *frozen) {
-		answer = f.sidecars.Node(f.namespace, f.first).BlackHole()
-		f.readiness("never")
-	})
+	var release []func()
+	f = fails(t, 3, newSidecar, "mark-ready", func(f *frozen) {
+		for _, name := range f.names {
+			release = append(release, f.sidecars.Node(f.namespace, name).Block("mark-ready"))
+		}
+	}, func(f *frozen) { f.readiness("never") })
 	// From here on nothing is tried again because of the time.
 	f.clock.stop()
-	return f, answer, func() { f.readiness("") }
+	return f, func() {
+		for _, each := range release {
+			each()
+		}
+	}, func() { f.readiness("") }
 }
 
 // readiness says whether the pod of the first node gets ready.
@@ -169,9 +179,9 @@ func (f *frozen) readiness(is string) {
 }
 
 func TestAFreezeEndsWhenTheNodeThatFailedIsReady(t *testing.T) {
-	f, answer, becomeReady := hangs(t)
+	f, goOn, becomeReady := hangs(t)
 	f.stays()
-	answer()
+	goOn()
 	becomeReady()
 	f.goesThrough(newSidecar)
 }
@@ -179,9 +189,9 @@ func TestAFreezeEndsWhenTheNodeThatFailedIsReady(t *testing.T) {
 // A node that is asked to try again is tried again, and its chain waits for how that
 // ends.
 func TestAFreezeEndsWhenTheNodeThatFailedIsAskedToTryAgain(t *testing.T) {
-	f, answer, becomeReady := hangs(t)
+	f, goOn, becomeReady := hangs(t)
 	f.stays()
-	answer()
+	goOn()
 	f.edit(f.first, func(n *v1alpha1.SeiNode) { n.Annotations[v1alpha1.AnnotationRetry] = "now" })
 	f.until(f.first, "the update to be complete", func(n *v1alpha1.SeiNode) bool {
 		last := n.Status.LastPlan
