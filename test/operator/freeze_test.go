@@ -130,6 +130,13 @@ func (r *rig) told(node, reason, text string) {
 func TestAFailedUpdateFreezesTheChainUntilAVersionIsCorrected(t *testing.T) {
 	f := fails(t, 20, "registry.example.com/sidecar:crash-loops", "observe-image", func(*frozen) {}, func(f *frozen) {
 		f.until(f.first, "the trouble to be named", has(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonCrashLoopBackOff))
+		for _, name := range f.others {
+			node := f.until(name, "the node to wait", has(v1alpha1.ConditionNodeUpdateInProgress, metav1.ConditionFalse, v1alpha1.ReasonWaitingForBudget))
+			if !isReady(node) || node.Status.Slot != nil {
+				t.Errorf("%s is not as it was: %+v", name, node.Status)
+			}
+			f.told(name, string(v1alpha1.ReasonWaitingForBudget), "Waits for its turn")
+		}
 	})
 	f.stays()
 	for _, name := range f.others {
