@@ -94,7 +94,11 @@ func TestTransitions(t *testing.T) {
 			want: []scope.Event{{Reason: "WaitingForBudget", Message: "for one"}},
 		},
 		"an update still has to wait": {
-			before: statusWith(updateIs(v1alpha1.ReasonWaitingForBudget, "for one")), after: statusWith(updateIs(v1alpha1.ReasonWaitingForBudget, "for two")),
+			before: statusWith(updateIs(v1alpha1.ReasonWaitingForBudget, "for one")), after: statusWith(updateIs(v1alpha1.ReasonWaitingForBudget, "for one")),
+		},
+		"an update has to wait for something else": {
+			before: statusWith(updateIs(v1alpha1.ReasonWaitingForBudget, "for its turn")), after: statusWith(updateIs(v1alpha1.ReasonWaitingForBudget, "for one that failed")),
+			want: []scope.Event{{Reason: "WaitingForBudget", Message: "for one that failed"}},
 		},
 		"an update that was done has to wait": {
 			before: statusWith(updateIs(v1alpha1.ReasonUpToDate, "for one")), after: statusWith(updateIs(v1alpha1.ReasonWaitingForBudget, "for one")),
