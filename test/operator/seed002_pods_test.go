@@ -145,14 +145,17 @@ func atReplacePod(t *testing.T) (r *rig, w *writes, pod *corev1.Pod, safe func()
 
 func TestSeed002AMissingStatefulSetWaits(t *testing.T) {
 	r, w, pod, safe := atReplacePod(t)
+	// Nobody takes the pod away with it, and nobody makes another.
+	resume := r.cluster.PauseControllers(t)
 	w.refuse(noStatefulSets)
 	set := &appsv1.StatefulSet{}
 	r.get("alpha", set)
-	r.delete(set, orphan)
+	r.delete(set)
 	r.at("replace-pod", "Waits for the StatefulSet.")
 	safe()
 	r.untouched(w, pod)
 	w.refuse(nil)
+	resume()
 	r.runs("alpha", imageB)
 	r.tracked("alpha", set.UID)
 }
