@@ -2,7 +2,6 @@ package derived
 
 import (
 	"context"
-	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -114,8 +113,7 @@ func writeStatefulSet(ctx context.Context, s *scope.Scope, current bool) error {
 // tellForcedStop tells of a stop at a moment at which it is not safe.
 func tellForcedStop(s *scope.Scope, replicas int32) {
 	if _, forced := plan.SafeStop(s.Input, plan.StopRequested(s.Input)); forced && replicas == 0 {
-		s.Report.Event(s.Node, scope.Event{Warning: true, Reason: "StopForced", Message: fmt.Sprintf(
-			"seid is stopped although that is not safe at this moment (%s).", s.Seen.Sidecar.Status.Seid.UnsafeBecause)})
+		s.TellForcedStop()
 	}
 }
 

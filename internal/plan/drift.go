@@ -26,7 +26,7 @@ type Drift struct {
 // drifts are asked in this order, so that of several differences the one is told
 // that a person would name first. What needs a new pod comes before what does not:
 // the new pod brings the configuration with it.
-var drifts = []func(Input) *Drift{imageDrift, sidecarImageDrift, templateDrift, foreignTemplate, configDrift}
+var drifts = []func(Input) *Drift{imageDrift, sidecarImageDrift, templateDrift, foreignTemplate, failedUpdate, configDrift}
 
 // FindDrift is the first difference; nil: there is none.
 func FindDrift(in Input) *Drift {
@@ -114,6 +114,20 @@ func OwnsTemplate(in Input) bool {
 		return owned.Spec != nil && equality.Semantic.DeepEqual(owned.Spec.Template, in.Want.StatefulSet.Spec.Template)
 	})
 	return err == nil && owns
+}
+
+// failedUpdate finds a node whose new pod did not come up in time. Nothing of the pod
+// differs from what is wanted, and yet the update is not done: it still takes its
+// place, and is tried again until it is. A pod that gets ready needs no other try.
+func failedUpdate(in Input) *Drift {
+	last, held := in.Node.Status.LastPlan, in.Node.Status.Slot
+	if last == nil || last.Type != v1alpha1.PlanNodeUpdate || last.Outcome != v1alpha1.PlanOutcomeFailed || PodReady(in.Seen.Pod) {
+		return nil
+	}
+	if held == nil || !equality.Semantic.DeepEqual(held, last.Slot) {
+		return nil // it was ready since, or is made anew for another reason
+	}
+	return nodeUpdate(v1alpha1.ReasonTemplateChanged, "The last update failed, and the pod is not ready.")
 }
 
 // configDrift is about the configuration, which reaches the pod that is there.
