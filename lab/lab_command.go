@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -177,20 +178,23 @@ func runLab(ctx context.Context, dir string, out io.Writer, install, load []stri
 	} else if dir, err = filepath.Abs(dir); err != nil {
 		return err
 	}
+	maker, err := labMaker()
+	if err != nil {
+		return err
+	}
+	pause, err := maker.Make(ctx, images.Pause)
+	if err != nil {
+		return err
+	}
 	binaries, err := labBinaries(ctx)
 	if err != nil {
 		return err
 	}
-	pause, err := labMaker(root).Make(ctx, images.Pause)
-	if err != nil {
-		binaries.Release()
-		return err
-	}
-	return node.Run(ctx, dir, binaries, tellReady(out), labOptions(root, append([]string{pause.Archive}, load...), install))
+	return node.Run(ctx, dir, binaries, tellReady(out), labOptions(append([]string{pause.Archive}, load...), install))
 }
 
-func labOptions(root string, load, install []string) node.Options {
-	return node.Options{Cache: root, Archives: load, Install: install, Init: []string{"init"}}
+func labOptions(load, install []string) node.Options {
+	return node.Options{Archives: load, Install: install, Init: []string{"init"}}
 }
 
 func serveCommand() *cobra.Command {
@@ -205,16 +209,12 @@ func serveCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			root, err := build.CacheRoot()
-			if err != nil {
-				return err
-			}
 			binaries, err := labBinaries(ctx)
 			if err != nil {
 				return err
 			}
 			return background.Serve(ctx, func(ready func(kube.Info) error) error {
-				return node.Run(ctx, background.Dir(), binaries, ready, labOptions(root, archives, nil))
+				return node.Run(ctx, background.Dir(), binaries, ready, labOptions(archives, nil))
 			}, tellReady(command.OutOrStdout()))
 		},
 	}
@@ -226,7 +226,9 @@ func initCommand() *cobra.Command {
 		Short:  "Be the first process of a real cluster",
 		Hidden: true,
 		Args:   cobra.ExactArgs(1),
-		RunE:   func(_ *cobra.Command, arguments []string) error { return node.Init(arguments[0], "inside", arguments[0]) },
+		RunE: func(_ *cobra.Command, arguments []string) error {
+			return node.Init(arguments[0], "inside", arguments[0])
+		},
 	}
 }
 
@@ -339,20 +341,30 @@ func labBinaries(ctx context.Context) (node.Binaries, error) {
 	return node.Binaries{ControlPlane: controlPlane, Runtime: runtime}, nil
 }
 
-func labMaker(root string) images.Maker {
-	return images.Maker{Repository: labRepository, Tag: labTag, Out: filepath.Join(root, "images")}
+// labMaker keeps the images of different copies of the repository apart.
+func labMaker() (images.Maker, error) {
+	root, err := build.CacheRoot()
+	if err != nil {
+		return images.Maker{}, err
+	}
+	repository, err := images.Repository()
+	if err != nil {
+		return images.Maker{}, err
+	}
+	dir := filepath.Join(root, "images", fmt.Sprintf("%x", sha256.Sum256([]byte(repository)))[:8])
+	return images.Maker{Repository: labRepository, Tag: labTag, Out: dir, Programs: filepath.Join(dir, "programs")}, nil
 }
 
 // labImages are what every lab has.
 func labImages(ctx context.Context) ([]images.Made, error) {
-	root, err := build.CacheRoot()
+	maker, err := labMaker()
 	if err != nil {
 		return nil, err
 	}
 	started := time.Now()
 	var all []images.Made
 	for _, recipe := range append(images.Catalogue(), images.Pause) {
-		made, err := labMaker(root).Make(ctx, recipe)
+		made, err := maker.Make(ctx, recipe)
 		if err != nil {
 			return nil, err
 		}

@@ -44,6 +44,9 @@ type Maker struct {
 	Repository, Tag string
 	// Out is the directory of the archives.
 	Out string
+	// Programs is the directory in which programs stay, if they are to stay: what has
+	// not changed is then not linked again.
+	Programs string
 }
 
 // Made is an image that was made.
@@ -54,7 +57,7 @@ type Made struct {
 
 // Make builds the program of a recipe and writes the image's archive.
 func (m Maker) Make(ctx context.Context, recipe Recipe) (Made, error) {
-	root, err := repository()
+	root, err := Repository()
 	if err != nil {
 		return Made{}, err
 	}
@@ -62,12 +65,14 @@ func (m Maker) Make(ctx context.Context, recipe Recipe) (Made, error) {
 	if tag == "" {
 		tag = m.Tag
 	}
-	work, err := os.MkdirTemp("", "lab-image-")
-	if err != nil {
-		return Made{}, err
+	programs := m.Programs
+	if programs == "" {
+		if programs, err = os.MkdirTemp("", "lab-image-"); err != nil {
+			return Made{}, err
+		}
+		defer func() { _ = os.RemoveAll(programs) }()
 	}
-	defer func() { _ = os.RemoveAll(work) }()
-	program := filepath.Join(work, recipe.Name)
+	program := filepath.Join(programs, recipe.Name+"-"+tag)
 	if err := build(ctx, filepath.Join(root, recipe.Module), recipe, tag, program); err != nil {
 		return Made{}, err
 	}
@@ -99,8 +104,8 @@ func build(ctx context.Context, dir string, recipe Recipe, tag, out string) erro
 	return nil
 }
 
-// repository finds the repository: two directories above this very file.
-func repository() (string, error) {
+// Repository finds the repository: two directories above this very file.
+func Repository() (string, error) {
 	_, file, _, ok := runtime.Caller(0)
 	if ok && filepath.IsAbs(file) {
 		root := filepath.Dir(filepath.Dir(filepath.Dir(file)))

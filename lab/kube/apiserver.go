@@ -55,6 +55,8 @@ func apiServerSpec(p paths, n *Network, b *build.ControlPlane) process.Spec {
 			"--kubelet-certificate-authority="+p.crt("ca"),
 			"--kubelet-client-certificate="+p.crt("kubelet-client"), "--kubelet-client-key="+p.key("kubelet-client"),
 			"--enable-admission-plugins=NodeRestriction",
+			// Nobody here knows the node by its name.
+			"--kubelet-preferred-address-types=InternalIP",
 		)
 	} else {
 		spec.Args = append(spec.Args,

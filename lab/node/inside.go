@@ -42,7 +42,7 @@ func Init(dir string, inside ...string) error {
 }
 
 func prepare(s setup) error {
-	if err := enterRoot(workspace(s.Dir), s.Writable); err != nil {
+	if err := enterRoot(s); err != nil {
 		return err
 	}
 	if err := pretendKernelSettings(); err != nil {

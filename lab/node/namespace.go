@@ -18,10 +18,11 @@ var ownDirectories = []string{"dev", "proc", "run", "sys", "tmp", "var", "lost+f
 
 // enterRoot moves this process and its descendants to a root file system of their
 // own. The machine's directories are there, read-only; the ones in which daemons
-// leave things are new. What is in writable is at its usual place.
-func enterRoot(workspace string, writable []string) error {
-	root := filepath.Join(workspace, "root")
-	if err := errors.Join(os.MkdirAll(root, 0o755), os.MkdirAll(filepath.Join(workspace, "var"), 0o755)); err != nil {
+// leave things are new. The lab's own directory and the binaries are at their usual
+// places, also if those are in a directory that is new.
+func enterRoot(s setup) error {
+	root, variable := filepath.Join(workspace(s.Dir), "root"), filepath.Join(workspace(s.Dir), "var")
+	if err := errors.Join(os.MkdirAll(root, 0o755), os.MkdirAll(variable, 0o755)); err != nil {
 		return err
 	}
 	// Nothing we mount is to appear outside.
@@ -45,7 +46,7 @@ func enterRoot(workspace string, writable []string) error {
 		{"/sys/fs/cgroup", "sys/fs/cgroup", "", unix.MS_BIND | unix.MS_REC, ""},
 		{"tmpfs", "run", "tmpfs", 0, "mode=755"},
 		{"tmpfs", "tmp", "tmpfs", 0, "mode=1777"},
-		{filepath.Join(workspace, "var"), "var", "", unix.MS_BIND, ""},
+		{variable, "var", "", unix.MS_BIND, ""},
 	} {
 		if err := mount(m.source, filepath.Join(root, m.target), m.kind, m.flags, m.data); err != nil {
 			return err
@@ -55,8 +56,11 @@ func enterRoot(workspace string, writable []string) error {
 	if err := os.Symlink("/run", filepath.Join(root, "var/run")); err != nil {
 		return err
 	}
-	for _, dir := range writable {
-		if err := mount(dir, filepath.Join(root, dir), "", unix.MS_BIND, ""); err != nil {
+	if err := mount(s.Dir, filepath.Join(root, s.Dir), "", unix.MS_BIND, ""); err != nil {
+		return err
+	}
+	for _, binary := range s.Binaries {
+		if err := bindReadOnly(binary.Dir, filepath.Join(root, binary.Dir)); err != nil {
 			return err
 		}
 	}
@@ -82,15 +86,22 @@ func bindMachine(root string) error {
 				return err
 			}
 		case entry.IsDir():
-			if err := mount(source, target, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+			if err := bindReadOnly(source, target); err != nil {
 				return err
 			}
-			readOnly := &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
-			// Before Linux 5.12 the directories stay writable, for root as always.
-			if err := unix.MountSetattr(-1, target, unix.AT_RECURSIVE, readOnly); err != nil && !errors.Is(err, unix.ENOSYS) {
-				return fmt.Errorf("cannot make %s read-only: %w", source, err)
-			}
 		}
+	}
+	return nil
+}
+
+func bindReadOnly(source, target string) error {
+	if err := mount(source, target, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+		return err
+	}
+	readOnly := &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
+	// Before Linux 5.12 the directories stay writable, for root as always.
+	if err := unix.MountSetattr(-1, target, unix.AT_RECURSIVE, readOnly); err != nil && !errors.Is(err, unix.ENOSYS) {
+		return fmt.Errorf("cannot make %s read-only: %w", source, err)
 	}
 	return nil
 }

@@ -18,8 +18,6 @@ import (
 
 // Options say what a lab has from the beginning.
 type Options struct {
-	// Cache is the lab's cache, in which the binaries are.
-	Cache string
 	// Archives are the images that its node has, as OCI archives.
 	Archives []string
 	// Install are manifests that are there before the controllers start.
@@ -41,6 +39,11 @@ func Run(ctx context.Context, dir string, binaries Binaries, ready func(kube.Inf
 	}
 	if err := os.MkdirAll(filepath.Join(dir, "logs"), 0o755); err != nil {
 		return fmt.Errorf("cannot create the lab's directory: %w", err)
+	}
+	// A link would lead elsewhere in another root file system.
+	dir, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return err
 	}
 	lock, err := build.TryLock(lockFile(dir))
 	if err != nil {
@@ -64,14 +67,19 @@ func run(ctx context.Context, dir string, binaries Binaries, ready func(kube.Inf
 	}
 	defer network.Release()
 	s := setup{
-		Dir: dir, Cgroup: cgroupOf(dir), Network: network.Number(), Writable: []string{options.Cache, dir},
-		Archives: options.Archives, Ports: ports, Binaries: binaries.describe(),
+		Dir: dir, Cgroup: cgroupOf(dir), Network: network.Number(), Ports: ports,
 	}
 	if err := os.MkdirAll(workspace(dir), 0o755); err != nil {
 		return err
 	}
-	if s.Install, err = copyManifests(dir, options.Install); err != nil {
+	if s.Binaries, err = binaries.describe(); err != nil {
 		return err
+	}
+	if s.Install, err = bringIn(dir, "install", options.Install); err != nil {
+		return fmt.Errorf("cannot install: %w", err)
+	}
+	if s.Archives, err = bringIn(dir, "images", options.Archives); err != nil {
+		return fmt.Errorf("cannot load images: %w", err)
 	}
 	if err := errors.Join(s.write(), makeCgroups(s.Cgroup)); err != nil {
 		return err
@@ -172,38 +180,48 @@ func hear(ctx context.Context, reports *os.File, first *process.Process) (kube.I
 	return *r.Info, nil
 }
 
-// copyManifests brings manifests to where they can be read from inside.
-func copyManifests(dir string, install []string) ([]string, error) {
+// bringIn copies files and directories to where they can be read from inside.
+func bringIn(dir, what string, paths []string) ([]string, error) {
 	var copies []string
-	for i, path := range install {
-		target := filepath.Join(workspace(dir), "install", strconv.Itoa(i))
-		if err := os.MkdirAll(target, 0o755); err != nil {
+	for i, path := range paths {
+		parent := filepath.Join(workspace(dir), what, strconv.Itoa(i))
+		if err := os.MkdirAll(parent, 0o755); err != nil {
 			return nil, err
 		}
+		target := filepath.Join(parent, filepath.Base(path))
 		info, err := os.Stat(path)
-		if err != nil {
-			return nil, fmt.Errorf("cannot install: %w", err)
-		}
-		if info.IsDir() {
+		switch {
+		case err != nil:
+		case info.IsDir():
 			err = os.CopyFS(target, os.DirFS(path))
-		} else {
-			var content []byte
-			if content, err = os.ReadFile(path); err == nil {
-				err = os.WriteFile(filepath.Join(target, filepath.Base(path)), content, 0o600)
-			}
+		case os.Link(path, target) == nil: // The same file system, most often.
+		default:
+			err = copyFile(target, path)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("cannot install: %w", err)
+			return nil, err
 		}
 		copies = append(copies, target)
 	}
 	return copies, nil
 }
 
+func copyFile(target, source string) error {
+	content, err := os.ReadFile(source)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(target, content, 0o600)
+}
+
 // Clean removes what a lab that was killed has left. It fails if the lab runs.
 func Clean(ctx context.Context, dir string) error {
-	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
+	dir, err := filepath.EvalSymlinks(dir)
+	if errors.Is(err, os.ErrNotExist) {
 		return nil
+	}
+	if err != nil {
+		return err
 	}
 	lock, err := build.TryLock(lockFile(dir))
 	if err != nil {

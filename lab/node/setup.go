@@ -15,7 +15,6 @@ type setup struct {
 	Dir      string   `json:"dir"`
 	Cgroup   string   `json:"cgroup"`
 	Network  byte     `json:"network"`
-	Writable []string `json:"writable"`
 	Archives []string `json:"archives"`
 	Install  []string `json:"install"`
 	// Ports are handed in, in this order, as descriptors from firstPort on.
@@ -91,12 +90,17 @@ func (b Binaries) all() map[string]**build.Result {
 
 // describe tells where the binaries are. Whoever is told does not keep them from
 // being removed; the process outside does, for as long as the lab runs.
-func (b Binaries) describe() map[string]binary {
+func (b Binaries) describe() (map[string]binary, error) {
 	described := map[string]binary{}
 	for name, result := range b.all() {
-		described[name] = binary{(*result).Dir, (*result).Version}
+		// A link may lead to where nothing of the machine's is seen from inside.
+		dir, err := filepath.EvalSymlinks((*result).Dir)
+		if err != nil {
+			return nil, err
+		}
+		described[name] = binary{dir, (*result).Version}
 	}
-	return described
+	return described, nil
 }
 
 func (s setup) binaries() Binaries {
