@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -34,9 +36,22 @@ const withoutRoot = `You are not root, so this is a control plane with stand-in 
 
 func labCommands() []*cobra.Command {
 	return []*cobra.Command{
-		labBuildCommand(), labUpCommand(), labDownCommand(), labStatusCommand(), labRunCommand(),
+		labCheckCommand(), labBuildCommand(), labUpCommand(), labDownCommand(), labStatusCommand(), labRunCommand(),
 		labExecCommand(), labLoadCommand(), imagesCommand(), serveCommand(), initCommand(), insideCommand(),
 	}
+}
+
+func labCheckCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "check",
+		Short: "Tell what is missing on this machine for a real cluster; fails if anything is",
+		Args:  cobra.NoArgs,
+		RunE:  func(command *cobra.Command, _ []string) error { return checkLab(command.Context()) },
+	}
+}
+
+func checkLab(ctx context.Context) error {
+	return errors.Join(node.Check(), build.Runc.CheckLibraries(ctx))
 }
 
 func labBuildCommand() *cobra.Command {

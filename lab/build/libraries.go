@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// checkLibraries finds out what a build with C in it needs and Go cannot bring.
+// CheckLibraries finds out what a build with C in it needs and Go cannot bring.
 // The compiler's own words about a missing header help nobody.
-func (c Component) checkLibraries(ctx context.Context) error {
+func (c Component) CheckLibraries(ctx context.Context) error {
 	if !c.cgo {
 		return nil
 	}
