@@ -115,9 +115,10 @@ func added(before, now machine) []string {
 	return found
 }
 
-// inhabitants are the ids of the processes in the lab's process namespace, or in its
-// network: none of them may outlive it.
-type inhabitants struct{ pids, network string }
+// inhabitants tell the processes of a lab: they are in its process namespace or its
+// network, or have its directory in their arguments, as most daemons do. None of
+// them may outlive it.
+type inhabitants struct{ pids, network, dir string }
 
 func inhabitantsOf(t *testing.T, info kube.Info) inhabitants {
 	t.Helper()
@@ -130,7 +131,7 @@ func inhabitantsOf(t *testing.T, info kube.Info) inhabitants {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return inhabitants{pids, network}
+	return inhabitants{pids, network, info.Dir}
 }
 
 func (i inhabitants) alive() []string {
@@ -139,8 +140,8 @@ func (i inhabitants) alive() []string {
 	for _, dir := range processes {
 		pids, _ := os.Readlink(dir + "/ns/pid")
 		network, _ := os.Readlink(dir + "/ns/net")
-		if pids == i.pids || network == i.network {
-			command, _ := os.ReadFile(dir + "/cmdline")
+		command, _ := os.ReadFile(dir + "/cmdline")
+		if pids == i.pids || network == i.network || bytes.Contains(command, []byte(i.dir)) {
 			found = append(found, filepath.Base(dir)+" "+string(bytes.ReplaceAll(command, []byte{0}, []byte{' '})))
 		}
 	}
@@ -149,7 +150,7 @@ func (i inhabitants) alive() []string {
 
 // nothingLeft wants the machine to be as it was, the lab's processes to be gone, and
 // its directory to have only logs.
-func nothingLeft(t *testing.T, before machine, who inhabitants, dir string) {
+func nothingLeft(t *testing.T, before machine, who inhabitants) {
 	t.Helper()
 	if left := who.alive(); len(left) > 0 {
 		t.Errorf("processes left: %q", left)
@@ -157,7 +158,7 @@ func nothingLeft(t *testing.T, before machine, who inhabitants, dir string) {
 	if left := added(before, look(t)); len(left) > 0 {
 		t.Errorf("left on the machine: %q", left)
 	}
-	entries, err := os.ReadDir(dir)
+	entries, err := os.ReadDir(who.dir)
 	if err != nil {
 		t.Fatal(err)
 	}
