@@ -11,7 +11,7 @@ LINT := go tool -modfile=tools/lint/go.mod golangci-lint
 # Every Go module of the repository.
 MODULES := $(sort $(dir $(shell git ls-files --cached --others --exclude-standard 'go.mod' '*/go.mod')))
 # Those with code of ours; the others only pin what is built from elsewhere.
-CODE_MODULES := . lab
+CODE_MODULES := . lab lab/devchain
 
 .PHONY: help
 help: ## List the targets.
@@ -57,6 +57,10 @@ bench-controller: ## Print the controller's figures: docs/performance.md says wh
 .PHONY: mutate
 mutate: ## Change the decisions of internal/plan one by one; print which changes no test notices.
 	go run ./tools/mutate -argued docs/design/mutants.md ./internal/plan -rapid.checks=20 -rapid.seed=1 -rapid.shrinktime=1ms -rapid.nofailfile
+
+.PHONY: test-chain
+test-chain: ## The life of a chain under load, long: about two minutes of blocks around each event (BLOCKS=300).
+	go test -C lab/devchain ./likeness -run '^TestChain$$' -v -timeout 60m -args -blocks=$(or $(BLOCKS),300)
 
 .PHONY: lint
 lint: ## Check the architecture and the habits of the code base.

@@ -31,6 +31,8 @@ func Catalogue() []Recipe {
 	return []Recipe{
 		{Name: "sei-operator", Module: ".", Package: "./cmd/sei-operator", Stamp: []string{"main.version={tag}"}, User: NonRoot},
 		{Name: "sei-sidecar", Module: ".", Package: "./cmd/sei-sidecar", Stamp: []string{"main.version={tag}"}, User: NonRoot},
+		{Name: "seid", Tag: "v1", Module: "lab/devchain", Package: "./cmd/seid", Stamp: []string{"main.version={tag}"}, User: NonRoot},
+		{Name: "seid", Tag: "v2", Module: "lab/devchain", Package: "./cmd/seid", Stamp: []string{"main.version={tag}"}, User: NonRoot},
 	}
 }
 
