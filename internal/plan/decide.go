@@ -56,6 +56,8 @@ func Decide(in Input) Decision {
 		return Decision{Step: Blocked, Reason: v1alpha1.ReasonInvalidSpec, Message: in.RenderProblem}
 	case in.Node.Status.Plan != nil:
 		return decideRunning(in)
+	case volumeGivenUp(in):
+		return begin(in, v1alpha1.PlanBootstrap, v1alpha1.ReasonBootstrapping, "A person gave up the data volume; the node is brought up on a new one.")
 	case in.Node.Status.Phase != v1alpha1.PhaseRunning:
 		return begin(in, v1alpha1.PlanBootstrap, v1alpha1.ReasonBootstrapping, "The node is brought up for the first time.")
 	}
@@ -107,6 +109,8 @@ func decideRunning(in Input) Decision {
 // supersededBecause says why a plan can no longer lead to the spec; empty: it can.
 func supersededBecause(in Input, current *v1alpha1.Plan) string {
 	switch {
+	case volumeGivenUp(in) && !makesVolume(current):
+		return "A person gave up the data volume."
 	case current.Type != v1alpha1.PlanReapprove && in.Node.Status.AdmittedSpecHash != in.Want.SpecHash:
 		return "The spec was edited since the last plan was made."
 	case current.TemplateHash != in.Want.TemplateHash:
