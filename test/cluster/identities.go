@@ -34,7 +34,7 @@ const (
 )
 
 // newCluster makes the two identities that tests act with. Beside what the lab
-// installs, it is the only thing done as cluster-admin.
+// installs, and what a test asks Admin for, it is the only thing done as cluster-admin.
 func newCluster(ctx context.Context, info labInfo) (*Cluster, error) {
 	admin, err := loadKubeconfig(info.Kubeconfig)
 	if err != nil {
@@ -68,6 +68,13 @@ func (c *Cluster) Operator(tb testing.TB) client.WithWatch {
 func (c *Cluster) Person(tb testing.TB) client.WithWatch {
 	tb.Helper()
 	return mustClient(tb, c.person)
+}
+
+// Admin acts as who sets rules for the whole cluster, such as policies. For everything
+// else there is Person.
+func (c *Cluster) Admin(tb testing.TB) client.WithWatch {
+	tb.Helper()
+	return mustClient(tb, c.admin)
 }
 
 // OperatorConfig is the operator's connection, for a test that makes its own client

@@ -38,10 +38,13 @@ func (r *rig) addsProbe() {
 		}},
 	}}
 	binding := &admissionv1.MutatingAdmissionPolicyBinding{ObjectMeta: meta, Spec: admissionv1.MutatingAdmissionPolicyBindingSpec{PolicyName: meta.Name}}
+	admin := r.cluster.Admin(r.t)
 	for _, object := range []client.Object{policy, binding} {
-		r.create(object)
+		if err := admin.Create(r.t.Context(), object); err != nil {
+			r.t.Fatalf("making the policy: %v", err)
+		}
 		r.t.Cleanup(func() {
-			if err := r.person.Delete(context.WithoutCancel(r.t.Context()), object); err != nil {
+			if err := admin.Delete(context.WithoutCancel(r.t.Context()), object); err != nil {
 				r.t.Errorf("removing the policy: %v", err)
 			}
 		})
