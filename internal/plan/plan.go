@@ -44,6 +44,8 @@ type Observation struct {
 	// Keys are what is known of the Secrets that the spec names; one that nobody
 	// looked at in this reconcile is absent.
 	Keys map[KeyKind]Key
+	// Task is the SeiNodeTask that works on the node; nil: none does.
+	Task *RunningTask
 }
 
 // Sidecar is what is known of the sidecar in Pod.
