@@ -89,21 +89,22 @@ func awaitNodes(ctx context.Context, w World, outputs *v1alpha1.TaskOutputs) (Ou
 	return outcome, nil
 }
 
-// worse is what counts of two: all have to be done, and one that failed is reason
-// enough to fail when nobody is waited for any more.
+// weight orders what is found of several nodes: as long as one is waited for, all are;
+// then one that failed is reason enough to fail.
+var weight = map[verdict]int{done: 1, failed: 2, waiting: 3}
+
+// worse is what counts of two. Of two that wait the one counts that is due first.
 func worse(a, b Outcome) Outcome {
-	for _, which := range []verdict{waiting, failed, done} {
-		switch which {
-		case a.verdict:
-			if a.verdict == b.verdict && b.after > 0 && (a.after == 0 || b.after < a.after) {
-				return b
-			}
+	if weight[a.verdict] != weight[b.verdict] {
+		if weight[a.verdict] > weight[b.verdict] {
 			return a
-		case b.verdict:
-			return b
 		}
+		return b
 	}
-	return b
+	if a.after == 0 || b.after > 0 && b.after < a.after {
+		return b
+	}
+	return a
 }
 
 func heightIn(result json.RawMessage) int64 {

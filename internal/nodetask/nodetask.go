@@ -128,7 +128,7 @@ func fails(reason v1alpha1.ConditionReason, format string, args ...any) *Failure
 var registry = map[v1alpha1.SeiNodeTaskKind]*Kind{}
 
 // register adds a kind. Every file of a kind calls it once.
-func register(kind Kind) *Kind {
+func register(kind Kind) *Kind { //nolint:unparam // a declaration needs a value
 	registry[kind.Name] = &kind
 	return &kind
 }

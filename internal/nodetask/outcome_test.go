@@ -149,9 +149,15 @@ func TestTransitions(t *testing.T) {
 		want          string
 		warning       bool
 	}{
-		{none, pending, "TaskWaits", false}, {none, running, "TaskStarted", false}, {pending, running, "TaskStarted", false},
-		{pending, pending, "", false}, {running, running, "", false}, {running, pending, "TaskWaits", false},
-		{running, complete, "TaskComplete", false}, {running, failure, "Timeout", true}, {none, failure, "Timeout", true},
+		{none, pending, "TaskWaits", false},
+		{none, running, "TaskStarted", false},
+		{none, failure, "Timeout", true},
+		{pending, pending, "", false},
+		{pending, running, "TaskStarted", false},
+		{running, running, "", false},
+		{running, pending, "TaskWaits", false},
+		{running, complete, "TaskComplete", false},
+		{running, failure, "Timeout", true},
 		{complete, complete, "", false},
 	} {
 		var got string

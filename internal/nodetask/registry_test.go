@@ -1,6 +1,7 @@
 package nodetask
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -75,11 +76,8 @@ func spelt(d time.Duration) string {
 // Every kind that the API takes has a payload, a handler, a default time-out, a file, a
 // sample and a page.
 func TestEveryKindIsComplete(t *testing.T) {
-	kinds := enum(t)
-	overview, err := os.ReadFile("../../docs/tasks/README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kinds, tasks := enum(t), samples(t)
+	overview := read(t, "../../docs/tasks/README.md")
 	for _, name := range kinds {
 		kind := registry[name]
 		if kind == nil {
@@ -89,42 +87,58 @@ func TestEveryKindIsComplete(t *testing.T) {
 		if kind.Name != name || kind.Timeout <= 0 || len(kind.Steps) == 0 {
 			t.Errorf("%s is incomplete: %+v", name, kind)
 		}
-		sampled := 0
-		for _, sample := range samples(t) {
-			if sample.Spec.Kind == name {
-				sampled++
-			}
-			if has := kind.HasPayload(&sample.Spec); has != (sample.Spec.Kind == name) {
-				t.Errorf("a sample of %s has a payload of %s: %t", sample.Spec.Kind, name, has)
-			}
+		checkSteps(t, kind)
+		checkSamples(t, kind, tasks)
+		page := read(t, "../../docs/tasks/"+string(name)+".md")
+		if !strings.Contains(page, "Default time-out: "+spelt(kind.Timeout)+".") {
+			t.Errorf("the page of %s does not say that its default time-out is %s", name, spelt(kind.Timeout))
 		}
-		if sampled == 0 {
-			t.Errorf("%s has no sample", name)
-		}
-		page, err := os.ReadFile("../../docs/tasks/" + string(name) + ".md")
-		timeout := spelt(kind.Timeout)
-		if err != nil || !strings.Contains(string(page), "Default time-out: "+timeout+".") {
-			t.Errorf("the page of %s does not say that its default time-out is %s: %v", name, timeout, err)
-		}
-		if !strings.Contains(string(overview), "["+string(name)+"]("+string(name)+".md)") {
+		if row := fmt.Sprintf("[%s](%s.md)", name, name); !strings.Contains(overview, row) {
 			t.Errorf("the overview does not lead to %s", name)
 		}
-		if _, err := os.Stat(strings.ToLower(string(name)) + ".go"); err != nil {
-			t.Errorf("%s has no file of its own: %v", name, err)
-		}
-		for i, step := range kind.Steps {
-			if (step.Task == "") != (step.Do != nil) || (step.Task != "") != (step.Params != nil) || len(step.Name) == 0 || len(step.Name) > 48 {
-				t.Errorf("step %d of %s is neither the sidecar's nor the operator's: %+v", i, name, step)
-			}
-			if _, first := kind.step(step.Name); first != i {
-				t.Errorf("%s has two steps %s", name, step.Name)
-			}
-		}
+		read(t, strings.ToLower(string(name))+".go")
 	}
 	for name := range registry {
 		if !slices.Contains(kinds, name) {
 			t.Errorf("the API takes no %s", name)
 		}
+	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Error(err)
+	}
+	return string(content)
+}
+
+func checkSteps(t *testing.T, kind *Kind) {
+	t.Helper()
+	for i, step := range kind.Steps {
+		if (step.Task == "") != (step.Do != nil) || (step.Task != "") != (step.Params != nil) || len(step.Name) == 0 || len(step.Name) > 48 {
+			t.Errorf("step %d of %s is neither the sidecar's nor the operator's: %+v", i, kind.Name, step)
+		}
+		if _, first := kind.step(step.Name); first != i {
+			t.Errorf("%s has two steps %s", kind.Name, step.Name)
+		}
+	}
+}
+
+func checkSamples(t *testing.T, kind *Kind, tasks []v1alpha1.SeiNodeTask) {
+	t.Helper()
+	sampled := 0
+	for _, sample := range tasks {
+		if sample.Spec.Kind == kind.Name {
+			sampled++
+		}
+		if has := kind.HasPayload(&sample.Spec); has != (sample.Spec.Kind == kind.Name) {
+			t.Errorf("a sample of %s has a payload of %s: %t", sample.Spec.Kind, kind.Name, has)
+		}
+	}
+	if sampled == 0 {
+		t.Errorf("%s has no sample", kind.Name)
 	}
 }
 

@@ -77,12 +77,6 @@ func (r *rig) taskUntil(name, what string, ok func(*v1alpha1.SeiNodeTask) bool) 
 	return cluster.Eventually(r.t, r.person, r.key(name), what, ok)
 }
 
-// taskRuns waits until it is written down that a task runs.
-func (r *rig) taskRuns(name string) *v1alpha1.SeiNodeTask {
-	r.t.Helper()
-	return r.taskUntil(name, "the task to run", func(task *v1alpha1.SeiNodeTask) bool { return task.Status.Phase == v1alpha1.TaskPhaseRunning })
-}
-
 // waits waits until a task says that it waits for something.
 func (r *rig) waits(name, what string) *v1alpha1.SeiNodeTask {
 	r.t.Helper()

@@ -84,8 +84,9 @@ func TestThePhaseDoesNotMatterOnceATaskRuns(t *testing.T) {
 	r.task("restart", v1alpha1.TaskKindRestartSeid, patient(0))
 	r.began(tasks.TypeRestartSeid)
 	node := r.ready("alpha")
+	before := node.DeepCopy()
 	node.Status.Phase = v1alpha1.PhaseFailed
-	if err := r.cluster.Operator(t).Status().Update(t.Context(), node); err != nil {
+	if err := r.cluster.Operator(t).Status().Patch(t.Context(), node, client.MergeFrom(before)); err != nil {
 		t.Fatal(err)
 	}
 	release()
@@ -177,12 +178,12 @@ func TestTargetDeletedWhileATaskRuns(t *testing.T) {
 // A node of the same name is another node.
 func TestTargetRecreatedWhileATaskRuns(t *testing.T) {
 	r := newRig(t)
-	node := r.up()
+	r.up()
 	defer r.sidecar().Block(tasks.TypeRestartSeid)()
 	r.task("restart", v1alpha1.TaskKindRestartSeid)
 	r.began(tasks.TypeRestartSeid)
 	r.stop()
-	node = r.ready("alpha")
+	node := r.ready("alpha")
 	before := node.DeepCopy()
 	node.Finalizers = nil
 	if err := r.person.Patch(t.Context(), node, client.MergeFrom(before)); err != nil {

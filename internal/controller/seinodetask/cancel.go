@@ -5,13 +5,13 @@ import (
 	"errors"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
 	"github.com/sei-operator/sei-operator/internal/agents"
 	"github.com/sei-operator/sei-operator/internal/nodetask"
 	"github.com/sei-operator/sei-operator/internal/scope"
 	"github.com/sei-operator/sei-operator/internal/sidecar/api"
-
-	"github.com/google/uuid"
 )
 
 const (

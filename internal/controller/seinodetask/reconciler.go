@@ -109,12 +109,11 @@ func (r *Reconciler) further(ctx context.Context, tasks []v1alpha1.SeiNodeTask, 
 		return r.cancel(ctx, w)
 	case nodetask.Run:
 		outcome, err := r.runStep(ctx, w, decision.Step)
+		if err != nil && w.Now().Before(nodetask.Deadline(w.task)) {
+			return lookAgain, ignoreChanged(err)
+		}
 		if err != nil {
-			if !w.Now().Before(nodetask.Deadline(w.task)) {
-				outcome = nodetask.Waits(0, "What it needs of the cluster could not be read or written.")
-			} else {
-				return lookAgain, ignoreChanged(err)
-			}
+			outcome = nodetask.Waits(0, "What it needs of the cluster could not be read or written.")
 		}
 		decision = nodetask.Settle(in, decision.Step, outcome)
 	case nodetask.Rest, nodetask.Wait, nodetask.Begin, nodetask.Advance, nodetask.StepBack, nodetask.End:
