@@ -136,8 +136,9 @@ func TestAResyncEndsItsOwnHold(t *testing.T) {
 
 	release := KindOf(w.task).Step(resyncRelease)
 	w.answers[own] = Answer{Waits: "Waits for the sidecar."}
-	if _, err := release.Params(t.Context(), w); err == nil || isFailure(err) {
-		t.Errorf("while nobody answers: %v", err)
+	_, err := release.Params(t.Context(), w)
+	if got, back := OutcomeOf(Answer{}, err); back != nil || got != Waits(notYetPause, "Waits for the sidecar.") {
+		t.Errorf("while nobody answers: %+v, %v", got, back)
 	}
 	w.answers[own] = Answer{Reason: "NotFound"}
 	if _, err := release.Params(t.Context(), w); !isFailure(err) {

@@ -70,8 +70,8 @@ type World interface {
 	// Witnesses are the RPC servers that a snapshot of the node's chain is verified
 	// against.
 	Witnesses() []string
-	// Keys are the identities in the Secrets that the node's spec names. A *Failure says
-	// which of them cannot be used.
+	// Keys are the identities that the node is approved with, all of which are reserved
+	// for it. A *Failure says which of them cannot be used.
 	Keys(context.Context) (Identity, error)
 	// FindPeers finds the node's peers anew, and writes down in its status which.
 	FindPeers(context.Context) (Peers, error)
@@ -89,7 +89,7 @@ type World interface {
 	Cancel(ctx context.Context, node *v1alpha1.SeiNode, id uuid.UUID) error
 }
 
-// Identity is who a node is by its keys; what no Secret says is empty.
+// Identity is who a node is by its keys; what nobody minds is empty.
 type Identity struct{ PublicKey, NodeID string }
 
 // Peers are those that were found.

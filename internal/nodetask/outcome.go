@@ -44,6 +44,14 @@ type PlanFirst struct{ Message string }
 
 func (p *PlanFirst) Error() string { return p.Message }
 
+// NotYet is the error of whoever waits for something before a step can be sent.
+type NotYet struct{ Message string }
+
+func (n *NotYet) Error() string { return n.Message }
+
+// notYetPause is when to look again at what may come without anybody telling.
+const notYetPause = 2 * time.Second
+
 // Forestalled means that a plan came first, and nothing was done.
 func Forestalled(format string, args ...any) Outcome {
 	return Outcome{verdict: forestall, message: fmt.Sprintf(format, args...)}
@@ -96,6 +104,9 @@ func OutcomeOf(answer Answer, err error) (Outcome, error) {
 	}
 	if first, ok := errors.AsType[*PlanFirst](err); ok {
 		return Forestalled("%s", first.Message), nil
+	}
+	if later, ok := errors.AsType[*NotYet](err); ok {
+		return Waits(notYetPause, "%s", later.Message), nil
 	}
 	switch {
 	case err != nil:

@@ -3,7 +3,6 @@ package nodetask
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -103,7 +102,7 @@ func releaseOwnHold(ctx context.Context, w World) (any, error) {
 	case err != nil:
 		return nil, err
 	case own.Waits != "":
-		return nil, errors.New(own.Waits)
+		return nil, &NotYet{Message: own.Waits}
 	case own.SubmittedAt.IsZero():
 		return nil, fails(v1alpha1.ReasonTaskFailed, "The sidecar does not know any more when this task held the node, so the hold may be somebody else's.")
 	}

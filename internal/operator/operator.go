@@ -37,13 +37,17 @@ type Config struct {
 	Metrics prometheus.Registerer
 	// MetricsAddress and HealthAddress are where they are served; "0": nowhere.
 	MetricsAddress, HealthAddress string
-	// LeaderElection makes this process wait until it is the only one at work. Its
-	// lease is in Namespace.
+	// LeaderElection makes this process wait until it is the only one at work.
 	LeaderElection bool
-	Namespace      string
+	// Namespace is the operator's own. The Lease of the leader and those that reserve
+	// keys are there, so all operators of a cluster have to have the same.
+	Namespace string
 	// WatchNamespace is the one namespace to look after; empty: all.
 	WatchNamespace string
 
+	// Clock tells the time that plans and their deadlines go by; nil: the real one.
+	// Tests move it.
+	Clock clock.PassiveClock
 	// Resync is how often everything is looked at again although nothing happened;
 	// nil is the default of ten hours. Tests shorten it.
 	Resync *time.Duration
@@ -80,13 +84,18 @@ func Run(ctx context.Context, c Config) error {
 	if err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
+	if c.Clock == nil {
+		c.Clock = clock.RealClock{}
+	}
 	recorder := m.GetEventRecorder("sei-operator")
 	tools := scope.Tools{
-		Kube:   kube.New(m.GetClient(), m.GetAPIReader(), c.AroundWrite),
+		Kube: kube.New(kube.Options{
+			Cached: m.GetClient(), Metadata: m.GetCache(), Live: m.GetAPIReader(), Namespace: c.Namespace, Around: c.AroundWrite,
+		}),
 		Agents: fleet, Peers: peers.New(),
 		Report: &seinode.Reporter{Recorder: recorder, Metrics: metrics},
 	}
-	reconciler := &seinode.Reconciler{Platform: c.Platform, Clock: clock.RealClock{}, Metrics: metrics, Tools: tools}
+	reconciler := &seinode.Reconciler{Platform: c.Platform, Clock: c.Clock, Metrics: metrics, Tools: tools}
 	if err := seinode.Setup(m, reconciler, nodes); err != nil {
 		return fmt.Errorf("setting up the controller of SeiNodes: %w", err)
 	}
@@ -95,7 +104,7 @@ func Run(ctx context.Context, c Config) error {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
 	err = seinodetask.Setup(m, &seinodetask.Reconciler{
-		Kube: tools.Kube, Agents: fleet, Peers: tools.Peers, Platform: c.Platform, Clock: clock.RealClock{}, Report: report, Wake: tasks.Wake,
+		Kube: tools.Kube, Agents: fleet, Peers: tools.Peers, Platform: c.Platform, Clock: c.Clock, Report: report, Wake: tasks.Wake,
 	}, tasks)
 	if err != nil {
 		return fmt.Errorf("setting up the controller of SeiNodeTasks: %w", err)
@@ -111,7 +120,7 @@ func newManager(ctx context.Context, config *rest.Config, c Config) (manager.Man
 	if err != nil {
 		return nil, err
 	}
-	cached, err := kube.CacheOptions(c.Resync)
+	cached, err := kube.CacheOptions(c.Resync, c.Namespace)
 	if err != nil {
 		return nil, err
 	}

@@ -40,11 +40,13 @@ func newLife(r *run) *life {
 		r.t.Fatal(err)
 	}
 	tools := scope.Tools{
-		Kube:   kube.New(r.world.cached, r.world.live, l.aroundWrite),
+		Kube: kube.New(kube.Options{
+			Cached: r.world.cached, Metadata: r.world.metadata, Live: r.world.live, Namespace: operatorNamespace, Around: l.aroundWrite,
+		}),
 		Agents: l.agents, Peers: peers.New(),
 		Report: &seinode.Reporter{Recorder: recorder{}, Metrics: metrics},
 	}
-	l.reconciler = &seinode.Reconciler{Tools: tools, Platform: platform.Default(), Clock: r.clock, Metrics: metrics}
+	l.reconciler = &seinode.Reconciler{Tools: tools, Platform: r.platform, Clock: r.clock, Metrics: metrics}
 	if r.wrap != nil {
 		l.reconciler = r.wrap(l.reconciler, tools)
 	}
@@ -53,7 +55,7 @@ func newLife(r *run) *life {
 		r.t.Fatal(err)
 	}
 	l.tasks = &seinodetask.Reconciler{
-		Kube: tools.Kube, Agents: l.agents, Peers: tools.Peers, Platform: tasksPlatform(), Clock: r.clock, Report: report,
+		Kube: tools.Kube, Agents: l.agents, Peers: tools.Peers, Platform: withWitnesses(r.platform), Clock: r.clock, Report: report,
 		Wake: func(node types.NamespacedName) { r.enqueue(job{ofTasks, node}) },
 	}
 	l.reconcile = func(work job) (reconcile.Result, error) {
@@ -66,9 +68,8 @@ func newLife(r *run) *life {
 	return l
 }
 
-// tasksPlatform has RPC servers to verify snapshots against.
-func tasksPlatform() platform.Settings {
-	settings := platform.Default()
+// withWitnesses gives a platform RPC servers to verify snapshots against.
+func withWitnesses(settings platform.Settings) platform.Settings {
 	settings.Witnesses = map[string][]string{"testnet-1": {"rpc-0.example.com:26657", "rpc-1.example.com:26657"}}
 	return settings
 }

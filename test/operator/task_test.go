@@ -233,10 +233,6 @@ func TestAnAPIHiccupIsRetried(t *testing.T) {
 	}
 }
 
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
 func TestDeletingATaskThatRunsCancelsItOnTheNode(t *testing.T) {
 	r := newRig(t)
 	r.up()

@@ -21,6 +21,7 @@ import (
 	"github.com/sei-operator/sei-operator/internal/agents"
 	"github.com/sei-operator/sei-operator/internal/kube"
 	"github.com/sei-operator/sei-operator/internal/nodetask"
+	"github.com/sei-operator/sei-operator/internal/observe"
 	"github.com/sei-operator/sei-operator/internal/peers"
 	"github.com/sei-operator/sei-operator/internal/platform"
 )
@@ -35,7 +36,7 @@ const (
 )
 
 // Reconciler takes SeiNodeTasks from their beginning to their end. It has no state of
-// its own.
+// its own that could not be found out again.
 type Reconciler struct {
 	Kube     *kube.Client
 	Agents   *agents.Fleet
@@ -45,6 +46,8 @@ type Reconciler struct {
 	Report   *Reporter
 	// Wake has the tasks of a node looked at soon.
 	Wake func(types.NamespacedName)
+
+	keys observe.Keys
 }
 
 // Reconcile looks at all tasks for a node and takes each of them one step further.

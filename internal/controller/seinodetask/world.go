@@ -15,7 +15,6 @@ import (
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
 	"github.com/sei-operator/sei-operator/internal/agents"
 	"github.com/sei-operator/sei-operator/internal/nodetask"
-	"github.com/sei-operator/sei-operator/internal/observe"
 	"github.com/sei-operator/sei-operator/internal/plan"
 	"github.com/sei-operator/sei-operator/internal/sidecar/api"
 )
@@ -61,16 +60,18 @@ func (w *world) Witnesses() []string {
 }
 
 func (w *world) Keys(ctx context.Context) (nodetask.Identity, error) {
-	found, err := observe.Keys(ctx, w.Kube, w.node)
+	in, err := w.keys.Approval(ctx, w.Kube, w.Agents, w.node, w.Now())
 	if err != nil {
 		return nodetask.Identity{}, err
 	}
-	for _, kind := range plan.KeysOf(&w.node.Spec) {
-		if key := found[kind]; key.Problem != "" {
-			return nodetask.Identity{}, &nodetask.Failure{Reason: v1alpha1.ReasonTaskFailed, Message: string(key.Problem) + ": " + key.Message}
-		}
+	switch gate := plan.MayApprove(in); {
+	case gate == nil:
+	case gate.Reason == v1alpha1.ReasonWaiting:
+		return nodetask.Identity{}, &nodetask.NotYet{Message: gate.Message}
+	default:
+		return nodetask.Identity{}, &nodetask.Failure{Reason: v1alpha1.ReasonTaskFailed, Message: string(gate.Reason) + ": " + gate.Message}
 	}
-	return nodetask.Identity{PublicKey: found[plan.SigningKey].PublicKey, NodeID: found[plan.NodeKey].NodeID}, nil
+	return nodetask.Identity{PublicKey: plan.SigningIdentity(in), NodeID: in.Seen.Keys[plan.NodeKey].NodeID}, nil
 }
 
 func (w *world) FindPeers(ctx context.Context) (nodetask.Peers, error) {
