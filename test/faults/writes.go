@@ -148,7 +148,7 @@ func (l *life) mustBePlanned(ctx context.Context, call agents.Call) {
 	if task := plannedTask(node.Status.Plan, call); task != nil {
 		retries = int(task.Retries)
 	} else if !l.asked(ctx, node, call) {
-		l.run.violated("the task %s was submitted and is neither in a plan nor in a SeiNodeTask that is persisted", call.TaskType)
+		l.run.violated("the task %s was submitted and is in no plan and in no SeiNodeTask that is persisted", call.TaskType)
 		return
 	}
 	for _, entry := range l.run.sidecars.Node(call.Node.Namespace, call.Node.Name).Ledger() {
