@@ -33,6 +33,14 @@ const (
 // indexHolder finds Leases by the uid of their holder.
 const indexHolder = "holder"
 
+// indexTarget finds SeiNodeTasks by the node that they are for, and indexFleet those
+// that are about other nodes too. One that ended, and of which nothing is left to do,
+// is in neither.
+const (
+	indexTarget = "target"
+	indexFleet  = "fleet"
+)
+
 // NewScheme knows every kind that the operator deals with.
 func NewScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
@@ -56,7 +64,8 @@ func CacheOptions(resync *time.Duration, namespace string) (cache.Options, error
 	return cache.Options{
 		SyncPeriod: resync,
 		ByObject: map[client.Object]cache.ByObject{
-			&v1alpha1.SeiNode{}: {Transform: cache.TransformStripManagedFields()},
+			&v1alpha1.SeiNode{}:     {Transform: cache.TransformStripManagedFields()},
+			&v1alpha1.SeiNodeTask{}: {Transform: cache.TransformStripManagedFields()},
 			// A StatefulSet of a node's name that somebody else made has no label of ours
 			// and must be seen all the same.
 			&appsv1.StatefulSet{}: {Transform: keepOnlyNodes},
@@ -117,6 +126,20 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 				names = append(names, reservation.Name)
 			}
 			return names
+		}),
+		indexer.IndexField(ctx, &v1alpha1.SeiNodeTask{}, indexTarget, func(object client.Object) []string {
+			task, ok := object.(*v1alpha1.SeiNodeTask)
+			if !ok || task.Status.Finished() && task.Spec.TTLSecondsAfterFinished == nil && len(task.Finalizers) == 0 {
+				return nil
+			}
+			return []string{task.Spec.Target.NodeRef.Name}
+		}),
+		indexer.IndexField(ctx, &v1alpha1.SeiNodeTask{}, indexFleet, func(object client.Object) []string {
+			task, ok := object.(*v1alpha1.SeiNodeTask)
+			if !ok || task.Status.Finished() || task.Spec.AwaitNodesAtHeight == nil || len(task.Spec.AwaitNodesAtHeight.Selector) == 0 {
+				return nil
+			}
+			return []string{indexFleet}
 		}),
 	)
 }

@@ -149,7 +149,7 @@ func newPlan(in Input, kind v1alpha1.PlanType, reason v1alpha1.ConditionReason, 
 		ID:           uuid.NewSHA1(idSpace, []byte(name)).String(),
 		Type:         kind,
 		Reason:       string(reason),
-		Message:      bounded(message, maxPlanMessage),
+		Message:      Bounded(message, maxPlanMessage),
 		Generation:   in.Node.Generation,
 		TemplateHash: in.Want.TemplateHash,
 		ConfigHash:   in.Want.ConfigHash,
@@ -235,12 +235,12 @@ const (
 )
 
 func retryValue(node *v1alpha1.SeiNode) string {
-	return bounded(node.Annotations[v1alpha1.AnnotationRetry], maxRetryValue)
+	return Bounded(node.Annotations[v1alpha1.AnnotationRetry], maxRetryValue)
 }
 
-// bounded cuts a text, never inside a character: that would be stored as another one,
+// Bounded cuts a text, never inside a character: that would be stored as another one,
 // and what is stored would look changed for ever.
-func bounded(text string, limit int) string {
+func Bounded(text string, limit int) string {
 	return strings.ToValidUTF8(text[:min(len(text), limit)], "")
 }
 

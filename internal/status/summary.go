@@ -23,7 +23,7 @@ type verdict struct {
 // its effects.
 var checks = []func(Input) *verdict{
 	beingDeleted, isPaused, inTrouble, volumeTrouble, gateShut, isHeld, parked, upgradeHalt, diskFull, podTrouble, stoodStill,
-	scaledToZero, unsafeStop, planUnderWay, planFailed, sidecarTrouble, notReady,
+	scaledToZero, unsafeStop, taskFirst, planUnderWay, planFailed, sidecarTrouble, notReady,
 }
 
 func summary(in Input) verdict {
@@ -194,6 +194,14 @@ func unsafeStop(in Input) *verdict {
 		if gate, _ := plan.SafeStop(in.Input, task.StartTime.Time); gate != nil && strings.HasPrefix(gate.Message, strings.TrimSuffix(task.Message, "...")) {
 			return because(gate.Reason, "%s", gate.Message)
 		}
+	}
+	return nil
+}
+
+// taskFirst tells of an update that waits for a SeiNodeTask on the node.
+func taskFirst(in Input) *verdict {
+	if gate := plan.WaitsForTask(in.Input); gate != nil {
+		return because(gate.Reason, "%s", gate.Message)
 	}
 	return nil
 }

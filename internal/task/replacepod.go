@@ -47,6 +47,9 @@ func deletePod(ctx context.Context, s *scope.Scope, index int) (Outcome, error) 
 	if gate := plan.HoldsStop(s.Input, since); gate != nil {
 		return Wait(gate.After, "%s", gate.Message), nil
 	}
+	if gate, err := taskFirst(ctx, s); gate != nil || err != nil {
+		return standOr(gate), err
+	}
 	_, forced := plan.SafeStop(s.Input, since)
 	message := fmt.Sprintf("The pod %s is deleted, because it was made from another template. %s", pod.Name, s.Node.Status.Plan.Message)
 	if forced {

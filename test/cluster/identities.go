@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -116,6 +117,20 @@ func (c *Cluster) Namespace(tb testing.TB) string {
 		tb.Fatalf("making a namespace for the test: %v", err)
 	}
 	return namespace.Name
+}
+
+// AllowTaskKind has the API server take a further kind of SeiNodeTask, as the CRDs of a
+// newer version would. It stays so for all tests of the cluster.
+func (c *Cluster) AllowTaskKind(tb testing.TB, kind string) {
+	tb.Helper()
+	patch := fmt.Sprintf(`[{"op":"add","path":"/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/kind/enum/-","value":%q}]`, kind)
+	definition := &unstructured.Unstructured{}
+	definition.SetAPIVersion("apiextensions.k8s.io/v1")
+	definition.SetKind("CustomResourceDefinition")
+	definition.SetName("seinodetasks.sei.io")
+	if err := mustClient(tb, c.admin).Patch(tb.Context(), definition, client.RawPatch(types.JSONPatchType, []byte(patch))); err != nil {
+		tb.Fatalf("letting the API server take the kind %s: %v", kind, err)
+	}
 }
 
 func mustClient(tb testing.TB, config *rest.Config) client.WithWatch {

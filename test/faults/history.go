@@ -68,11 +68,19 @@ func (r *run) saw(before, after client.Object) {
 			r.lostClaim(object)
 		}
 	case *v1alpha1.SeiNode:
+		// The controller of tasks is woken by whatever happens to a node.
+		r.enqueue(job{ofTasks, keyOf(object)})
 		r.sawPlace(object)
 		if before == nil || worthALook(before, object) {
-			r.enqueue(keyOf(object))
+			r.enqueue(job{ofNodes, keyOf(object)})
 		}
 		r.happened()
+		return
+	case *v1alpha1.SeiNodeTask:
+		r.enqueue(job{ofTasks, targetOf(object)})
+		if old, ok := before.(*v1alpha1.SeiNodeTask); ok && works(old) && !works(object) {
+			r.enqueue(job{ofNodes, targetOf(object)})
+		}
 		return
 	}
 	r.wakeAll()
@@ -89,9 +97,18 @@ func (r *run) lost(object client.Object) {
 	case *corev1.PersistentVolumeClaim:
 		r.lostClaim(object)
 	case *v1alpha1.SeiNode:
-		r.enqueue(keyOf(object))
+		r.wake(keyOf(object))
+	case *v1alpha1.SeiNodeTask:
+		r.wake(targetOf(object))
 	}
 	r.wakeAll()
+}
+
+func works(task *v1alpha1.SeiNodeTask) bool { return task.Status.Phase == v1alpha1.TaskPhaseRunning }
+
+// targetOf is the node that a task is for.
+func targetOf(task *v1alpha1.SeiNodeTask) types.NamespacedName {
+	return types.NamespacedName{Namespace: task.Namespace, Name: task.Spec.Target.NodeRef.Name}
 }
 
 // worthALook leaves out the operator's own writes of the status, as the controller
@@ -108,7 +125,7 @@ func worthALook(before client.Object, after *v1alpha1.SeiNode) bool {
 // to it.
 func (r *run) wakeAll() {
 	for _, node := range r.knownNodes() {
-		r.enqueue(node)
+		r.enqueue(job{ofNodes, node})
 	}
 	r.happened()
 }

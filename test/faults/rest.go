@@ -38,8 +38,8 @@ func (r *run) rest() {
 	defer look.Stop()
 	for end := time.Now().Add(patience); ; {
 		if r.life != nil {
-			if node, ok := r.next(); ok {
-				r.reconcile(node)
+			if work, ok := r.next(); ok {
+				r.reconcile(work)
 				end = time.Now().Add(patience)
 				continue
 			}
@@ -63,6 +63,7 @@ func (r *run) rest() {
 // objects are those in the namespace of a run.
 type objects struct {
 	nodes    v1alpha1.SeiNodeList
+	tasks    v1alpha1.SeiNodeTaskList
 	sets     appsv1.StatefulSetList
 	services corev1.ServiceList
 	configs  corev1.ConfigMapList
@@ -71,7 +72,7 @@ type objects struct {
 }
 
 func (o *objects) lists() []client.ObjectList {
-	return []client.ObjectList{&o.nodes, &o.sets, &o.services, &o.configs, &o.pods, &o.claims}
+	return []client.ObjectList{&o.nodes, &o.tasks, &o.sets, &o.services, &o.configs, &o.pods, &o.claims}
 }
 
 func (r *run) read(reader client.Reader) *objects {
@@ -215,6 +216,9 @@ func (r *run) sidecarMoves(o *objects) string {
 			if what := r.untold(node, pod); what != "" {
 				return what
 			}
+			if what := r.untoldTask(node, o.tasks.Items); what != "" {
+				return what
+			}
 		}
 	}
 	return ""
@@ -238,6 +242,18 @@ func (r *run) untold(node *v1alpha1.SeiNode, pod *corev1.Pod) string {
 			if task := &current.Tasks[i]; task.Status == v1alpha1.PlanTaskRunning && r.ended(node, plan.TaskID(current, i).String(), int(task.Retries)) {
 				return fmt.Sprintf("the operator does not know that the sidecar of %s has ended its %s", node.Name, task.Type)
 			}
+		}
+	}
+	return ""
+}
+
+// untoldTask says which SeiNodeTask the operator has to be told of that its sidecar has
+// ended.
+func (r *run) untoldTask(node *v1alpha1.SeiNode, tasks []v1alpha1.SeiNodeTask) string {
+	for i := range tasks {
+		task := &tasks[i]
+		if task.Status.Phase == v1alpha1.TaskPhaseRunning && task.Spec.Target.NodeRef.Name == node.Name && r.ended(node, task.Status.TaskID, 0) {
+			return fmt.Sprintf("the operator does not know that the sidecar of %s has ended the task %s", node.Name, task.Name)
 		}
 	}
 	return ""

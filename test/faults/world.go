@@ -37,7 +37,7 @@ const operatorNamespace = "sei-system"
 // watched are the kinds that wake the operator.
 func watched() []client.Object {
 	return []client.Object{
-		&v1alpha1.SeiNode{}, &appsv1.StatefulSet{}, &corev1.Service{}, &corev1.ConfigMap{},
+		&v1alpha1.SeiNode{}, &v1alpha1.SeiNodeTask{}, &appsv1.StatefulSet{}, &corev1.Service{}, &corev1.ConfigMap{},
 		&corev1.Pod{}, &corev1.PersistentVolumeClaim{},
 	}
 }
