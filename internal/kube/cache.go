@@ -7,6 +7,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/selection"
@@ -23,6 +24,9 @@ const indexClaim = "claim"
 
 // indexChain finds SeiNodes by their chain.
 const indexChain = "chain"
+
+// indexFleet finds SeiNodes by the fleet that their name says they belong to.
+const indexFleet = "fleet"
 
 // NewScheme knows every kind that the operator deals with.
 func NewScheme() (*runtime.Scheme, error) {
@@ -42,12 +46,15 @@ func CacheOptions(resync *time.Duration) (cache.Options, error) {
 	return cache.Options{
 		SyncPeriod: resync,
 		ByObject: map[client.Object]cache.ByObject{
-			&v1alpha1.SeiNode{}: {Transform: cache.TransformStripManagedFields()},
+			&v1alpha1.SeiNode{}: {Transform: keepFleetFields},
 			// A StatefulSet of a node's name that somebody else made has no label of ours
 			// and must be seen all the same.
 			&appsv1.StatefulSet{}: {Transform: keepOnlyNodes},
-			&corev1.Service{}:     {Label: ours},
-			&corev1.ConfigMap{}:   {Label: ours},
+			// Services of nodes and of fleets have no label in common, and one that is in the
+			// way of a name must be seen as well.
+			&corev1.Service{}:               {Transform: keepOnlyOurs},
+			&policyv1.PodDisruptionBudget{}: {Transform: keepOnlyOurs},
+			&corev1.ConfigMap{}:             {Label: ours},
 			&corev1.PersistentVolumeClaim{}: {
 				Transform: cache.TransformStripManagedFields(),
 			},
@@ -67,7 +74,7 @@ func ClientCacheOptions() *client.CacheOptions {
 	}
 }
 
-// AddIndexes prepares a cache for PodsWithClaim and NodesWithClaim.
+// AddIndexes prepares a cache for PodsWithClaim, NodesWithClaim, Chain and Fleet.
 func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	return errors.Join(
 		indexer.IndexField(ctx, &corev1.Pod{}, indexClaim, func(object client.Object) []string { return ClaimsOf(object) }),
@@ -84,6 +91,13 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 				return nil
 			}
 			return []string{node.Spec.ChainID}
+		}),
+		indexer.IndexField(ctx, &v1alpha1.SeiNode{}, indexFleet, func(object client.Object) []string {
+			fleet, _, ok := render.FleetOf(object.GetName())
+			if !ok {
+				return nil
+			}
+			return []string{fleet}
 		}),
 	)
 }

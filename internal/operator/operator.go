@@ -18,7 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/sei-operator/sei-operator/internal/agents"
+	"github.com/sei-operator/sei-operator/internal/budget"
 	"github.com/sei-operator/sei-operator/internal/controller/seinode"
+	"github.com/sei-operator/sei-operator/internal/controller/seinodedeployment"
 	"github.com/sei-operator/sei-operator/internal/kube"
 	"github.com/sei-operator/sei-operator/internal/peers"
 	"github.com/sei-operator/sei-operator/internal/platform"
@@ -73,18 +75,32 @@ func Run(ctx context.Context, c Config) error {
 	if err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
+	api := kube.New(m.GetClient(), m.GetAPIReader(), c.AroundWrite)
+	shared := &budget.Budget{Kube: api, Platform: c.Platform, Clock: clock.RealClock{}}
 	reconciler := &seinode.Reconciler{
-		Platform: c.Platform, Clock: clock.RealClock{}, Metrics: metrics,
+		Platform: c.Platform, Clock: clock.RealClock{}, Budget: shared, Metrics: metrics,
 		Tools: scope.Tools{
-			Kube:   kube.New(m.GetClient(), m.GetAPIReader(), c.AroundWrite),
-			Agents: fleet, Peers: peers.New(),
+			Kube: api, Agents: fleet, Peers: peers.New(),
 			Report: &seinode.Reporter{Recorder: m.GetEventRecorder("sei-operator"), Metrics: metrics},
 		},
 	}
 	if err := seinode.Setup(m, reconciler, waker); err != nil {
 		return fmt.Errorf("setting up the controller of SeiNodes: %w", err)
 	}
+	if err := setupFleets(m, api, shared, c.Metrics); err != nil {
+		return fmt.Errorf("setting up the controller of SeiNodeDeployments: %w", err)
+	}
 	return m.Start(ctx)
+}
+
+func setupFleets(m manager.Manager, api *kube.Client, shared *budget.Budget, registry prometheus.Registerer) error {
+	metrics, err := seinodedeployment.NewMetrics(registry)
+	if err != nil {
+		return fmt.Errorf("registering metrics: %w", err)
+	}
+	return seinodedeployment.Setup(m, &seinodedeployment.Reconciler{
+		Kube: api, Budget: shared, Recorder: m.GetEventRecorder("sei-operator"), Metrics: metrics,
+	})
 }
 
 // drainTimeout is how long a reconcile may take to come to an end at a shutdown.

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
+	"github.com/sei-operator/sei-operator/internal/budget"
 	"github.com/sei-operator/sei-operator/internal/derived"
 	"github.com/sei-operator/sei-operator/internal/observe"
 	"github.com/sei-operator/sei-operator/internal/plan"
@@ -34,10 +35,10 @@ type Reconciler struct {
 	Tools    scope.Tools
 	Platform platform.Settings
 	Clock    clock.PassiveClock
+	// Budget says who may be updated now.
+	Budget *budget.Budget
 	// Metrics tells how it stands with each node.
 	Metrics *Metrics
-
-	budget budget
 }
 
 // Reconcile looks at one node and takes it one step further.

@@ -153,11 +153,16 @@ func (r *Reconciler) waiters(ctx context.Context, object kube.Object) []reconcil
 	return requests
 }
 
-// freesPlace lets a node pass that no longer takes a place in the update budget.
+// freesPlace lets a node pass that no longer takes a place in the update budget, or in
+// that of its fleet, where a node counts that is not ready.
 func freesPlace() predicate.Predicate {
 	place := func(object kube.Object) bool {
 		node, ok := object.(*v1alpha1.SeiNode)
-		return ok && node.Status.Slot != nil
+		if !ok {
+			return false
+		}
+		_, inFleet := node.Labels[v1alpha1.LabelDeployment]
+		return node.Status.Slot != nil || inFleet && !meta.IsStatusConditionTrue(node.Status.Conditions, string(v1alpha1.ConditionReady))
 	}
 	return predicate.Funcs{
 		CreateFunc:  func(event.CreateEvent) bool { return false },
