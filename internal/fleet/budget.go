@@ -121,7 +121,7 @@ func (v *View) AdmitRoll(node string, pod *corev1.Pod) string {
 		}
 		return admit(one, without(all, m.ordinal), MaxUnavailable(v.Fleet))
 	}
-	return "" // it is on its way out of the fleet
+	return "it is about to be deleted"
 }
 
 // MinAvailable is how many pods have to stay when machines are drained.

@@ -87,8 +87,10 @@ func (v *View) member(ordinal int, node *v1alpha1.SeiNode, pod *corev1.Pod) (mem
 		m.state = v1alpha1.FleetNodeForeign
 		return m, nil
 	}
+	// The status is left out: it is most of a node, and nothing of it is declared.
+	bare := &v1alpha1.SeiNode{TypeMeta: node.TypeMeta, ObjectMeta: node.ObjectMeta, Spec: node.Spec}
 	var err error
-	if m.owned, err = v1alpha1ac.ExtractSeiNode(node, render.FleetManager); err != nil {
+	if m.owned, err = v1alpha1ac.ExtractSeiNode(bare, render.FleetManager); err != nil {
 		return m, fmt.Errorf("finding out what is the fleet's of SeiNode %s/%s: %w", node.Namespace, node.Name, err)
 	}
 	m.revision = node.Labels[v1alpha1.LabelRevision]

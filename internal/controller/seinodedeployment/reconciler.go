@@ -19,7 +19,6 @@ import (
 	"github.com/sei-operator/sei-operator/internal/budget"
 	"github.com/sei-operator/sei-operator/internal/fleet"
 	"github.com/sei-operator/sei-operator/internal/kube"
-	"github.com/sei-operator/sei-operator/internal/plan"
 )
 
 // lookAgain is when to look again at a world that was not as it was seen.
@@ -54,46 +53,49 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		controllerutil.AddFinalizer(after, v1alpha1.FinalizerDeployment)
 		return reconcile.Result{RequeueAfter: time.Nanosecond}, ignoreChanged(r.Kube.PatchMetadata(ctx, "SeiNodeDeployment", deployment, after))
 	}
-	trouble, failure := r.act(ctx, deployment)
-	return r.record(ctx, deployment, trouble, failure)
+	w := &work{Reconciler: r, deployment: deployment}
+	failure := w.act(ctx)
+	return w.record(ctx, failure)
 }
 
 // act does what is to be done. It does not stop at the first thing that fails, so that
 // one refused object does not leave the others unattended.
-func (r *Reconciler) act(ctx context.Context, deployment *v1alpha1.SeiNodeDeployment) ([]plan.Gate, error) {
-	if deployment.DeletionTimestamp != nil {
-		return nil, r.leave(ctx, deployment)
+func (w *work) act(ctx context.Context) error {
+	if err := w.look(ctx); err != nil {
+		return err
 	}
-	w := &work{Reconciler: r, deployment: deployment}
-	err := errors.Join(w.nodes(ctx), w.objects(ctx))
-	return w.trouble, err
+	if w.deployment.DeletionTimestamp != nil {
+		return w.leave(ctx)
+	}
+	return errors.Join(w.nodes(ctx), w.service(ctx), w.disruptionBudget(ctx))
 }
 
 // record computes the status from the world as it is after what was done, and writes it,
 // if it changed, once.
-func (r *Reconciler) record(ctx context.Context, read *v1alpha1.SeiNodeDeployment, trouble []plan.Gate, failure error) (reconcile.Result, error) {
-	view, err := r.Budget.Look(ctx, read)
-	if err != nil {
-		return reconcile.Result{}, errors.Join(failure, err)
+func (w *work) record(ctx context.Context, failure error) (reconcile.Result, error) {
+	if w.view == nil || w.wrote {
+		if err := w.look(ctx); err != nil {
+			return reconcile.Result{}, errors.Join(failure, err)
+		}
 	}
-	decision := view.Decide()
+	read, decision := w.deployment, w.view.Decide()
 	after := read.DeepCopy()
-	after.Status = view.Status(decision, trouble)
+	after.Status = w.view.Status(decision, w.trouble)
 	if !equality.Semantic.DeepEqual(read.Status, after.Status) {
 		status := after.Status.DeepCopy()
-		if err := r.Kube.PatchFleetStatus(ctx, read.DeepCopy(), after); err != nil {
+		if err := w.Kube.PatchFleetStatus(ctx, read, after); err != nil {
 			if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 				return reconcile.Result{RequeueAfter: lookAgain}, nil
 			}
 			return reconcile.Result{}, errors.Join(failure, fmt.Errorf("writing the status of fleet %s/%s: %w", read.Namespace, read.Name, err))
 		}
 		for _, event := range fleet.Transitions(&read.Status, status) {
-			r.tell(read, event)
+			w.tell(read, event)
 		}
 	}
-	r.Metrics.Observe(after)
-	if read.DeletionTimestamp != nil && failure == nil && len(view.Controlled()) == 0 {
-		failure = r.letGo(ctx, read)
+	w.Metrics.Observe(after)
+	if read.DeletionTimestamp != nil && failure == nil && len(w.view.Controlled()) == 0 {
+		failure = w.letGo(ctx)
 	}
 	switch {
 	case errors.Is(failure, errLookAgain):

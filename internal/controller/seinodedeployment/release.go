@@ -20,48 +20,45 @@ import (
 
 // leave lets go or deletes, as the policy says, what belongs to a fleet that is being
 // deleted. Only what it controls is touched.
-func (r *Reconciler) leave(ctx context.Context, deployment *v1alpha1.SeiNodeDeployment) error {
-	if !controllerutil.ContainsFinalizer(deployment, v1alpha1.FinalizerDeployment) {
+func (w *work) leave(ctx context.Context) error {
+	if !controllerutil.ContainsFinalizer(w.deployment, v1alpha1.FinalizerDeployment) {
 		return nil
 	}
-	view, err := r.Budget.Look(ctx, deployment)
-	if err != nil {
-		return err
-	}
 	var errs []error
-	for _, node := range view.Controlled() {
+	for _, node := range w.view.Controlled() {
+		w.wrote = true
 		switch {
-		case fleet.Retains(deployment):
-			errs = append(errs, r.disown(ctx, deployment, "SeiNode", node))
+		case fleet.Retains(w.deployment):
+			errs = append(errs, w.disown(ctx, "SeiNode", node))
 		case node.DeletionTimestamp == nil:
-			errs = append(errs, ignoreChanged(r.Kube.Delete(ctx, "SeiNode", node.DeepCopy())))
+			errs = append(errs, ignoreChanged(w.Kube.Delete(ctx, "SeiNode", node.DeepCopy())))
 		}
 	}
-	if fleet.Retains(deployment) {
+	if fleet.Retains(w.deployment) {
 		// The nodes go on serving, so what leads to them and protects them stays too.
 		errs = append(errs,
-			r.disownNamed(ctx, deployment, "Service", render.FleetServiceName(deployment), &corev1.Service{}),
-			r.disownNamed(ctx, deployment, "PodDisruptionBudget", render.FleetBudgetName(deployment), &policyv1.PodDisruptionBudget{}))
+			w.disownNamed(ctx, "Service", render.FleetServiceName(w.deployment), &corev1.Service{}),
+			w.disownNamed(ctx, "PodDisruptionBudget", render.FleetBudgetName(w.deployment), &policyv1.PodDisruptionBudget{}))
 	}
 	return errors.Join(errs...)
 }
 
-func (r *Reconciler) disownNamed(ctx context.Context, deployment *v1alpha1.SeiNodeDeployment, kind, name string, object kube.Object) error {
-	err := r.Kube.Get(ctx, types.NamespacedName{Namespace: deployment.Namespace, Name: name}, object)
+func (w *work) disownNamed(ctx context.Context, kind, name string, object kube.Object) error {
+	err := w.Kube.Get(ctx, types.NamespacedName{Namespace: w.deployment.Namespace, Name: name}, object)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	return r.disown(ctx, deployment, kind, object)
+	return w.disown(ctx, kind, object)
 }
 
 // disown takes the owner from an object and changes nothing else of it. The label with the
 // name of the fleet stays: by it the pods are found, and a fleet of that name takes the
 // object back.
-func (r *Reconciler) disown(ctx context.Context, deployment *v1alpha1.SeiNodeDeployment, kind string, object kube.Object) error {
-	if !metav1.IsControlledBy(object, deployment) {
+func (w *work) disown(ctx context.Context, kind string, object kube.Object) error {
+	if !metav1.IsControlledBy(object, w.deployment) {
 		return nil
 	}
 	before, ok1 := object.DeepCopyObject().(kube.Object)
@@ -69,8 +66,8 @@ func (r *Reconciler) disown(ctx context.Context, deployment *v1alpha1.SeiNodeDep
 	if !ok1 || !ok2 {
 		return nil
 	}
-	after.SetOwnerReferences(slices.DeleteFunc(after.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.UID == deployment.UID }))
-	err := r.Kube.PatchMetadata(ctx, kind, before, after)
+	after.SetOwnerReferences(slices.DeleteFunc(after.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.UID == w.deployment.UID }))
+	err := w.Kube.PatchMetadata(ctx, kind, before, after)
 	if apierrors.IsConflict(err) {
 		return errLookAgain
 	}
@@ -78,18 +75,18 @@ func (r *Reconciler) disown(ctx context.Context, deployment *v1alpha1.SeiNodeDep
 }
 
 // letGo lets a fleet go that has nothing left.
-func (r *Reconciler) letGo(ctx context.Context, read *v1alpha1.SeiNodeDeployment) error {
+func (w *work) letGo(ctx context.Context) error {
 	// The status was written since the fleet was read.
-	deployment := &v1alpha1.SeiNodeDeployment{}
-	if err := r.Kube.Get(ctx, types.NamespacedName{Namespace: read.Namespace, Name: read.Name}, deployment); err != nil {
+	now := &v1alpha1.SeiNodeDeployment{}
+	if err := w.Kube.Get(ctx, types.NamespacedName{Namespace: w.deployment.Namespace, Name: w.deployment.Name}, now); err != nil {
 		return ignoreChanged(err)
 	}
-	if deployment.UID != read.UID || !controllerutil.ContainsFinalizer(deployment, v1alpha1.FinalizerDeployment) {
+	if now.UID != w.deployment.UID || !controllerutil.ContainsFinalizer(now, v1alpha1.FinalizerDeployment) {
 		return nil
 	}
-	after := deployment.DeepCopy()
+	after := now.DeepCopy()
 	controllerutil.RemoveFinalizer(after, v1alpha1.FinalizerDeployment)
-	err := r.Kube.PatchMetadata(ctx, "SeiNodeDeployment", deployment, after)
+	err := w.Kube.PatchMetadata(ctx, "SeiNodeDeployment", now, after)
 	if apierrors.IsConflict(err) {
 		return errLookAgain
 	}

@@ -28,26 +28,33 @@ type work struct {
 	*Reconciler
 
 	deployment *v1alpha1.SeiNodeDeployment
+	// view is the fleet as it was last looked at, and wrote tells whether something was
+	// changed since.
+	view  *fleet.View
+	wrote bool
 	// trouble is what no further try puts right by itself.
 	trouble []plan.Gate
+}
+
+func (w *work) look(ctx context.Context) error {
+	view, err := w.Budget.Look(ctx, w.deployment)
+	w.view, w.wrote = view, false
+	return err
 }
 
 // nodes makes, changes and deletes nodes. Where a node might be updated, who is updated
 // is counted and the update is written under the lock of the budget.
 func (w *work) nodes(ctx context.Context) error {
-	view, err := w.Budget.Look(ctx, w.deployment)
-	if err != nil {
-		return err
-	}
-	if view.NeedsBudget() {
+	if w.view.NeedsBudget() {
 		w.Budget.Lock()
 		defer w.Budget.Unlock()
-		if view, err = w.Budget.Look(ctx, w.deployment); err != nil {
+		if err := w.look(ctx); err != nil {
 			return err
 		}
 	}
 	var errs []error
-	for _, act := range view.Decide().Acts {
+	for _, act := range w.view.Decide().Acts {
+		w.wrote = true
 		err := w.do(ctx, act)
 		errs = append(errs, err)
 		if err != nil && act.Updates {
@@ -74,15 +81,7 @@ func (w *work) do(ctx context.Context, act fleet.Act) error {
 	return w.outcome("SeiNode", act.Name, err)
 }
 
-// objects keeps what the fleet has besides its nodes.
-func (w *work) objects(ctx context.Context) error {
-	view, err := w.Budget.Look(ctx, w.deployment)
-	if err != nil {
-		return err
-	}
-	return errors.Join(w.service(ctx), w.disruptionBudget(ctx, view.MinAvailable()))
-}
-
+// service keeps what leads to the nodes that are ready.
 func (w *work) service(ctx context.Context) error {
 	want := render.FleetService(w.deployment)
 	if want == nil {
@@ -94,8 +93,9 @@ func (w *work) service(ctx context.Context) error {
 	})
 }
 
-func (w *work) disruptionBudget(ctx context.Context, minAvailable int) error {
-	want := render.FleetBudget(w.deployment, minAvailable)
+// disruptionBudget keeps what protects the nodes from those who drain machines.
+func (w *work) disruptionBudget(ctx context.Context) error {
+	want := render.FleetBudget(w.deployment, w.view.MinAvailable())
 	found := &policyv1.PodDisruptionBudget{}
 	return ensure(ctx, w, want, want.ObjectMetaApplyConfiguration, found, func() (*policyv1ac.PodDisruptionBudgetApplyConfiguration, error) {
 		return policyv1ac.ExtractPodDisruptionBudget(found, render.FleetManager)
