@@ -90,9 +90,11 @@ func nodeNames(fleet string, replicas int) []string {
 // availability is what a watch of all pods of a fleet has seen.
 type availability struct {
 	mu sync.Mutex
-	// gone are the pods that are not there or not ready, but for those that somebody other
-	// than the operator took down.
-	down, excused map[string]bool
+	// down are the pods that are not there or not ready.
+	down map[string]bool
+	// excused are those that somebody other than the operator takes down; true once they
+	// are, and until they are back.
+	excused map[string]bool
 	// Most is how many were down at once, and Seen how often that was looked at.
 	Most, Seen int
 	// History tells when the most was reached.
@@ -146,7 +148,10 @@ func (a *availability) see(pod string, ready, counts bool) {
 	if delete(a.down, pod); !ready {
 		a.down[pod] = true
 	}
-	if ready {
+	switch down, excused := a.excused[pod]; {
+	case excused && !ready:
+		a.excused[pod] = true
+	case down && ready:
 		delete(a.excused, pod)
 	}
 	if !counts {
@@ -155,7 +160,7 @@ func (a *availability) see(pod string, ready, counts bool) {
 	a.Seen++
 	var down []string
 	for name := range a.down {
-		if !a.excused[name] {
+		if _, excused := a.excused[name]; !excused {
 			down = append(down, name)
 		}
 	}
@@ -172,11 +177,21 @@ func (a *availability) count() int {
 	return len(a.down)
 }
 
-// Excuse says that somebody else takes the pod of this node down.
-func (a *availability) Excuse(node string) {
+// Excuse says that somebody else takes the pods of these nodes down, or that they are yet
+// to come.
+func (a *availability) Excuse(nodes ...string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.excused[node+"-0"] = true
+	for _, node := range nodes {
+		a.excused[node+"-0"] = a.down[node+"-0"]
+	}
+}
+
+// Looks is how often it was looked at.
+func (a *availability) Looks() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.Seen
 }
 
 // End ends the watch and returns how many pods were down at once at most, and how often it
