@@ -12,7 +12,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
@@ -45,14 +44,14 @@ func (b *Budget) AdmitRoll(ctx context.Context, in plan.Input, slot *v1alpha1.Up
 	if gate := plan.Admit(in, slot, why, others, b.Platform.MaxConcurrentUpdates); gate != nil || !plan.MayWait(in, slot) {
 		return gate, nil
 	}
-	owner := metav1.GetControllerOf(in.Node)
-	if owner == nil || owner.Kind != "SeiNodeDeployment" {
+	name := in.Node.Labels[v1alpha1.LabelDeployment]
+	if name == "" {
 		return nil, nil
 	}
 	deployment := &v1alpha1.SeiNodeDeployment{}
-	switch err := b.Kube.Get(ctx, types.NamespacedName{Namespace: in.Node.Namespace, Name: owner.Name}, deployment); {
-	case apierrors.IsNotFound(err), err == nil && deployment.UID != owner.UID:
-		return nil, nil // its fleet is no more
+	switch err := b.Kube.Get(ctx, types.NamespacedName{Namespace: in.Node.Namespace, Name: name}, deployment); {
+	case apierrors.IsNotFound(err):
+		return nil, nil // it outlived its fleet
 	case err != nil:
 		return nil, err
 	}

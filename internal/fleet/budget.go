@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -106,22 +107,23 @@ func without(all []place, ordinal int) []place {
 // empty: it may, otherwise it says what it waits for. Who asks knows the node's state best:
 // it has just looked at its pod.
 func (v *View) AdmitRoll(node string, pod *corev1.Pod) string {
-	for _, m := range v.wanted() {
-		if m.node.Name != node || m.foreign != "" {
-			continue
-		}
-		all := v.places()
-		one := all[m.ordinal]
-		switch {
-		case one.state != v1alpha1.FleetNodeUnknown:
-		case plan.PodReady(pod):
-			one.state = v1alpha1.FleetNodeAvailable
-		default:
-			one.state = v1alpha1.FleetNodeNotReady
-		}
-		return admit(one, without(all, m.ordinal), MaxUnavailable(v.Fleet))
+	i := slices.IndexFunc(v.members, func(m member) bool { return m.node.Name == node })
+	if i < 0 || v.members[i].foreign != "" {
+		return "" // the budget is not about it
 	}
-	return "it is about to be deleted"
+	all, ordinal := v.places(), v.members[i].ordinal
+	if ordinal >= len(all) {
+		return "it is about to be deleted"
+	}
+	one := all[ordinal]
+	switch {
+	case one.state != v1alpha1.FleetNodeUnknown:
+	case plan.PodReady(pod):
+		one.state = v1alpha1.FleetNodeAvailable
+	default:
+		one.state = v1alpha1.FleetNodeNotReady
+	}
+	return admit(one, without(all, ordinal), MaxUnavailable(v.Fleet))
 }
 
 // MinAvailable is how many pods have to stay when machines are drained.

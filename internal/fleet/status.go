@@ -159,7 +159,7 @@ func (v *View) terminating() string {
 	if Retains(v.Fleet) {
 		return "The fleet is being deleted; its nodes are let go untouched."
 	}
-	return fmt.Sprintf("The fleet is being deleted with its nodes; %d are left.", len(v.Controlled()))
+	return fmt.Sprintf("The fleet is being deleted with its nodes; %d are left.", len(v.Ours()))
 }
 
 // maxNames is how many nodes a message names.

@@ -82,7 +82,7 @@ func (t Template) node(fleet *v1alpha1.SeiNodeDeployment, ordinal int, revision 
 	want := v1alpha1ac.SeiNode(render.FleetNodeName(fleet, ordinal), fleet.Namespace).
 		WithLabels(all).
 		WithAnnotations(t.Annotations).
-		WithOwnerReferences(render.FleetOwner(fleet))
+		WithOwnerReferences(render.FleetOwners(fleet)...)
 	if t.Spec != nil {
 		spec := *t.Spec
 		want.WithSpec(&spec)

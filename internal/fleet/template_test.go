@@ -115,10 +115,14 @@ func TestATemplateIsReadBackAsItWasGiven(t *testing.T) {
 func TestARevisionIdentifiesATemplate(t *testing.T) {
 	seen := map[string]string{}
 	for name, change := range map[string]func(*v1alpha1.SeiNodeTemplate){
-		"nothing":     func(*v1alpha1.SeiNodeTemplate) {},
-		"image":       func(s *v1alpha1.SeiNodeTemplate) { s.Spec.Image = "b" },
-		"a label":     func(s *v1alpha1.SeiNodeTemplate) { s.Metadata = &v1alpha1.TemplateMetadata{Labels: map[string]v1alpha1.LabelValue{"a": "b"}} },
-		"annotations": func(s *v1alpha1.SeiNodeTemplate) { s.Metadata = &v1alpha1.TemplateMetadata{Annotations: map[string]string{"a": "b"}} },
+		"nothing": func(*v1alpha1.SeiNodeTemplate) {},
+		"image":   func(s *v1alpha1.SeiNodeTemplate) { s.Spec.Image = "b" },
+		"a label": func(s *v1alpha1.SeiNodeTemplate) {
+			s.Metadata = &v1alpha1.TemplateMetadata{Labels: map[string]v1alpha1.LabelValue{"a": "b"}}
+		},
+		"annotations": func(s *v1alpha1.SeiNodeTemplate) {
+			s.Metadata = &v1alpha1.TemplateMetadata{Annotations: map[string]string{"a": "b"}}
+		},
 		"an override": func(s *v1alpha1.SeiNodeTemplate) { s.Spec.Overrides = v1alpha1.Overrides{"app.a": "b"} },
 	} {
 		fleet := &v1alpha1.SeiNodeDeployment{}

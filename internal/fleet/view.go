@@ -104,8 +104,8 @@ func (v *View) member(ordinal int, node *v1alpha1.SeiNode, pod *corev1.Pod) (mem
 }
 
 // foreign says why a SeiNode of a name that the fleet gives is not the fleet's; empty: it
-// is. One that nobody controls and that carries the name of the fleet is one that the
-// fleet let go, or that a person gives to it.
+// is. One that nobody controls and that carries the name of the fleet was made by it, or by
+// an earlier one of its name, or a person gives it to the fleet.
 func foreign(fleet *v1alpha1.SeiNodeDeployment, node *v1alpha1.SeiNode) string {
 	if metav1.IsControlledBy(node, fleet) {
 		return ""
@@ -157,13 +157,21 @@ func (v *View) wanted() []*member {
 	return found
 }
 
-// Controlled are the SeiNodes that belong to the fleet, whatever the spec asks for.
-func (v *View) Controlled() []*v1alpha1.SeiNode {
+// Ours are the SeiNodes that belong to the fleet, whatever the spec asks for.
+func (v *View) Ours() []*v1alpha1.SeiNode {
 	var found []*v1alpha1.SeiNode
 	for i := range v.members {
-		if m := &v.members[i]; metav1.IsControlledBy(m.node, v.Fleet) {
-			found = append(found, m.node)
+		if v.members[i].foreign == "" {
+			found = append(found, v.members[i].node)
 		}
 	}
 	return found
+}
+
+// Left tells whether there is nothing more to do before a fleet that is being deleted may
+// go: its nodes are gone, or have no owner, as the policy says.
+func (v *View) Left() bool {
+	return !slices.ContainsFunc(v.Ours(), func(node *v1alpha1.SeiNode) bool {
+		return !Retains(v.Fleet) || metav1.IsControlledBy(node, v.Fleet)
+	})
 }

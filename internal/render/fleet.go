@@ -55,16 +55,20 @@ func FleetLabels(fleet *v1alpha1.SeiNodeDeployment) map[string]string {
 	return map[string]string{v1alpha1.LabelDeployment: fleet.Name}
 }
 
-// FleetOwner makes Kubernetes delete an object after its fleet. It does not block the
-// deletion of the fleet: a deletion in the foreground would then delete the nodes before
-// the fleet can let them go.
-func FleetOwner(fleet *v1alpha1.SeiNodeDeployment) *metav1ac.OwnerReferenceApplyConfiguration {
-	return metav1ac.OwnerReference().
+// FleetOwners make Kubernetes delete an object after its fleet, and are there only when the
+// policy wants just that. Where nodes outlive their fleet they never have an owner: a
+// deletion in the foreground, which some tools use for everything, would delete them before
+// the fleet could let them go. What belongs to a fleet is told by its label.
+func FleetOwners(fleet *v1alpha1.SeiNodeDeployment) []*metav1ac.OwnerReferenceApplyConfiguration {
+	if fleet.Spec.DeletionPolicy != v1alpha1.DeletionPolicyDelete {
+		return nil
+	}
+	return []*metav1ac.OwnerReferenceApplyConfiguration{metav1ac.OwnerReference().
 		WithAPIVersion(v1alpha1.GroupVersion.String()).
 		WithKind("SeiNodeDeployment").
 		WithName(fleet.Name).
 		WithUID(fleet.UID).
-		WithController(true)
+		WithController(true)}
 }
 
 // FleetService leads to the nodes of a fleet that are ready; nil in a mode that serves
@@ -81,7 +85,7 @@ func FleetService(fleet *v1alpha1.SeiNodeDeployment) *corev1ac.ServiceApplyConfi
 	}
 	return corev1ac.Service(FleetServiceName(fleet), fleet.Namespace).
 		WithLabels(FleetLabels(fleet)).
-		WithOwnerReferences(FleetOwner(fleet)).
+		WithOwnerReferences(FleetOwners(fleet)...).
 		WithSpec(spec)
 }
 
@@ -105,7 +109,7 @@ func FleetEndpoint(fleet *v1alpha1.SeiNodeDeployment) *v1alpha1.Endpoint {
 func FleetBudget(fleet *v1alpha1.SeiNodeDeployment, minAvailable int) *policyv1ac.PodDisruptionBudgetApplyConfiguration {
 	return policyv1ac.PodDisruptionBudget(FleetBudgetName(fleet), fleet.Namespace).
 		WithLabels(FleetLabels(fleet)).
-		WithOwnerReferences(FleetOwner(fleet)).
+		WithOwnerReferences(FleetOwners(fleet)...).
 		WithSpec(policyv1ac.PodDisruptionBudgetSpec().
 			WithMinAvailable(intstr.FromInt32(int32(minAvailable))).
 			WithSelector(metav1ac.LabelSelector().WithMatchLabels(FleetLabels(fleet))).

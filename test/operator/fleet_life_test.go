@@ -76,16 +76,14 @@ func TestNodesOutliveTheirFleetAndAreTakenBack(t *testing.T) {
 	}
 
 	r.create(fleet.DeepCopy())
-	back := r.fleetReady("fleet")
+	r.fleetReady("fleet")
 	if now := podUIDs(r, names); !mapsEqual(now, pods) {
 		t.Errorf("pods were replaced: %v, before %v", now, pods)
 	}
+	r.editFleet("fleet", setImage(image2))
+	r.fleetReady("fleet")
 	for _, name := range names {
-		node := &v1alpha1.SeiNode{}
-		r.get(name, node)
-		if !metav1.IsControlledBy(node, back) {
-			t.Errorf("%s was not taken back", name)
-		}
+		r.until(name, "what the fleet wants", func(n *v1alpha1.SeiNode) bool { return n.Status.CurrentImage == image2 })
 	}
 }
 

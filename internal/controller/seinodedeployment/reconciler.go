@@ -94,7 +94,7 @@ func (w *work) record(ctx context.Context, failure error) (reconcile.Result, err
 		}
 	}
 	w.Metrics.Observe(after)
-	if read.DeletionTimestamp != nil && failure == nil && len(w.view.Controlled()) == 0 {
+	if read.DeletionTimestamp != nil && failure == nil && w.view.Left() {
 		failure = w.letGo(ctx)
 	}
 	switch {

@@ -19,13 +19,13 @@ import (
 )
 
 // leave lets go or deletes, as the policy says, what belongs to a fleet that is being
-// deleted. Only what it controls is touched.
+// deleted.
 func (w *work) leave(ctx context.Context) error {
 	if !controllerutil.ContainsFinalizer(w.deployment, v1alpha1.FinalizerDeployment) {
 		return nil
 	}
 	var errs []error
-	for _, node := range w.view.Controlled() {
+	for _, node := range w.view.Ours() {
 		w.wrote = true
 		switch {
 		case fleet.Retains(w.deployment):
@@ -54,9 +54,9 @@ func (w *work) disownNamed(ctx context.Context, kind, name string, object kube.O
 	return w.disown(ctx, kind, object)
 }
 
-// disown takes the owner from an object and changes nothing else of it. The label with the
-// name of the fleet stays: by it the pods are found, and a fleet of that name takes the
-// object back.
+// disown takes the owner, if it has one, from an object that is to stay, and changes nothing
+// else of it. The label with the name of the fleet stays: by it the pods are found, and a
+// fleet of that name takes the object back.
 func (w *work) disown(ctx context.Context, kind string, object kube.Object) error {
 	if !metav1.IsControlledBy(object, w.deployment) {
 		return nil

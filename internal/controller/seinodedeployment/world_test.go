@@ -243,7 +243,7 @@ func (w *world) newFleet(replicas int32, budgetOf string, seconds int32) {
 	w.memory.create("kubectl", &v1alpha1.SeiNodeDeployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fleetName},
 		Spec: v1alpha1.SeiNodeDeploymentSpec{
-			Replicas: &replicas, MinReadySeconds: seconds,
+			Replicas: &replicas, MinReadySeconds: seconds, DeletionPolicy: []v1alpha1.DeletionPolicy{v1alpha1.DeletionPolicyRetain, v1alpha1.DeletionPolicyDelete}[w.random.IntN(2)],
 			Template:       v1alpha1.SeiNodeTemplate{Spec: v1alpha1.SeiNodeSpec{ChainID: "chain", Image: "good:1", FullNode: &v1alpha1.FullNodeSpec{}}},
 			UpdateStrategy: &v1alpha1.UpdateStrategy{Type: v1alpha1.UpdateStrategyRollingUpdate, RollingUpdate: &v1alpha1.RollingUpdate{MaxUnavailable: new(intstr.Parse(budgetOf))}},
 		},
