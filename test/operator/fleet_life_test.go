@@ -319,3 +319,36 @@ func TestServiceAndDisruptionBudgetOfAFleet(t *testing.T) {
 		t.Errorf("the Service is %+v", again.Spec)
 	}
 }
+
+// What is declared is found again in what the API server has, whatever it made of it: a
+// fleet at rest is looked at and not written, also by an operator that has just started.
+func TestAFleetAtRestIsNotWritten(t *testing.T) {
+	w := &writes{}
+	r := newRig(t, w.record)
+	r.create(r.deployment("fleet", 2, func(f *v1alpha1.SeiNodeDeployment) {
+		f.Spec.DeletionPolicy = v1alpha1.DeletionPolicyDelete
+		f.Spec.Template.Metadata = &v1alpha1.TemplateMetadata{
+			Labels: map[string]v1alpha1.LabelValue{"example.com/tier": "public"}, Annotations: map[string]string{"example.com/note": "all of us"},
+		}
+		spec := &f.Spec.Template.Spec
+		spec.Overrides = v1alpha1.Overrides{"config.p2p.max-connections": "50"}
+		spec.Resources = &corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: quantity("1000m"), corev1.ResourceMemory: quantity("1024Mi")}}
+		spec.ExtraEnv = []corev1.EnvVar{{Name: "ONE", Value: "1"}, {Name: "TWO", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}}}
+		spec.Scheduling = &v1alpha1.SchedulingSpec{Tolerations: []corev1.Toleration{{Key: "example.com/chain", Operator: corev1.TolerationOpExists}}}
+		spec.DataVolume = &v1alpha1.DataVolumeSpec{Size: new(quantity("1024Mi"))}
+		spec.Peers = []v1alpha1.PeerSource{{Label: &v1alpha1.LabelPeers{Selector: map[string]v1alpha1.LabelValue{v1alpha1.LabelChain: "testnet-1"}}}}
+	}))
+	r.fleetReady("fleet")
+	r.stop()
+	w.forget()
+	r.start()
+	edited := r.editFleet("fleet", func(f *v1alpha1.SeiNodeDeployment) { f.Spec.MinReadySeconds = 1 })
+	r.fleetUntil("fleet", "the edit to be noticed", func(f *v1alpha1.SeiNodeDeployment) bool {
+		return f.Status.ObservedGeneration == edited.Generation && fleetIsReady(f)
+	})
+	for _, write := range w.all() {
+		if write.Kind != "SeiNodeDeployment" || write.Subresource != "status" {
+			t.Errorf("a fleet at rest was written: %s", write)
+		}
+	}
+}

@@ -92,8 +92,7 @@ type availability struct {
 	mu sync.Mutex
 	// down are the pods that are not there or not ready.
 	down map[string]bool
-	// excused are those that somebody other than the operator takes down; true once they
-	// are, and until they are back.
+	// excused are those that somebody other than the operator takes down.
 	excused map[string]bool
 	// Most is how many were down at once, and Seen how often that was looked at.
 	Most, Seen int
@@ -148,19 +147,13 @@ func (a *availability) see(pod string, ready, counts bool) {
 	if delete(a.down, pod); !ready {
 		a.down[pod] = true
 	}
-	switch down, excused := a.excused[pod]; {
-	case excused && !ready:
-		a.excused[pod] = true
-	case down && ready:
-		delete(a.excused, pod)
-	}
 	if !counts {
 		return
 	}
 	a.Seen++
 	var down []string
 	for name := range a.down {
-		if _, excused := a.excused[name]; !excused {
+		if !a.excused[name] {
 			down = append(down, name)
 		}
 	}
@@ -177,13 +170,23 @@ func (a *availability) count() int {
 	return len(a.down)
 }
 
-// Excuse says that somebody else takes the pods of these nodes down, or that they are yet
-// to come.
+// Excuse says that from now on somebody else takes the pods of these nodes down, or that
+// they are yet to come.
 func (a *availability) Excuse(nodes ...string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, node := range nodes {
-		a.excused[node+"-0"] = a.down[node+"-0"]
+		a.excused[node+"-0"] = true
+	}
+}
+
+// Expect says that these nodes were back since, and that from now on it is us who takes
+// them down.
+func (a *availability) Expect(nodes ...string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, node := range nodes {
+		delete(a.excused, node+"-0")
 	}
 }
 

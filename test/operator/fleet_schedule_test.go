@@ -6,9 +6,11 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
+	"github.com/sei-operator/sei-operator/internal/plan"
 )
 
 // schedules is how many random schedules are run against the real control plane.
@@ -91,24 +93,45 @@ func (s *schedule) disturb() {
 	one := names[s.random.IntN(4)] // those are never scaled away
 	switch s.random.IntN(5) {
 	case 0:
+		s.t.Log("the operator restarts")
 		s.stop()
 		s.start()
 	case 1:
+		s.t.Logf("%s crashes, and the operator restarts", one)
 		s.crash(one)
 	case 2:
+		s.t.Log("the fleet is paused, and unpaused")
 		s.seen.Excuse(names...)
-		s.noticed(s.editFleet("fleet", func(f *v1alpha1.SeiNodeDeployment) { f.Spec.Paused = true }))
+		s.editFleet("fleet", func(f *v1alpha1.SeiNodeDeployment) { f.Spec.Paused = true })
+		s.fleetUntil("fleet", "all to be stopped", fleetHas(v1alpha1.ConditionPaused, metav1.ConditionTrue, v1alpha1.ReasonPaused))
 		s.noticed(s.editFleet("fleet", func(f *v1alpha1.SeiNodeDeployment) { f.Spec.Paused = false }))
+		s.back(names...)
 	case 3:
+		before := s.replicas
 		s.replicas = 4 + s.random.IntN(3)
+		s.t.Logf("%d replicas", s.replicas)
 		s.seen.Excuse(nodeNames("fleet", 6)[4:]...)
 		s.noticed(s.editFleet("fleet", func(f *v1alpha1.SeiNodeDeployment) { f.Spec.Replicas = new(int32(s.replicas)) }))
+		if s.replicas > before {
+			s.back(nodeNames("fleet", s.replicas)[before:]...)
+		}
 	case 4:
+		s.t.Logf("%s is paused, and unpaused", one)
 		s.seen.Excuse(one)
 		s.edit(one, func(n *v1alpha1.SeiNode) { n.Spec.Paused = true })
-		s.progress()
+		s.until(one, "the node to be stopped", has(v1alpha1.ConditionPaused, metav1.ConditionTrue, v1alpha1.ReasonPaused))
 		s.edit(one, func(n *v1alpha1.SeiNode) { n.Spec.Paused = false })
+		s.back(one)
 	}
+}
+
+// back waits until nodes have been ready again. All images work, so they will be.
+func (s *schedule) back(nodes ...string) {
+	s.t.Helper()
+	for _, node := range nodes {
+		s.until(node, "the node to be back", func(n *v1alpha1.SeiNode) bool { return isReady(n) && !n.Spec.Paused && n.DeletionTimestamp == nil })
+	}
+	s.seen.Expect(nodes...)
 }
 
 // crash makes a node not ready, restarts the operator meanwhile, and lets it recover.
@@ -127,4 +150,9 @@ func (s *schedule) crash(node string) {
 	s.stop()
 	s.start()
 	set("null")
+	s.pod(node, "the pod to have recovered", func(p *corev1.Pod) bool {
+		_, crashes := p.Annotations["lab.sei.io/readiness"]
+		return !crashes && plan.PodReady(p)
+	})
+	s.back(node)
 }
