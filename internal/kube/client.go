@@ -13,10 +13,13 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/applyconfigurations"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
 	"github.com/sei-operator/sei-operator/internal/render"
@@ -45,20 +48,35 @@ func (w Write) String() string {
 // not, and what it returns is what the caller gets.
 type Around func(ctx context.Context, write Write, do func(context.Context) error) error
 
-// Client reaches the API server.
-type Client struct {
-	cached client.Client
-	live   client.Reader
-	around Around
+// Options are what a client is made of.
+type Options struct {
+	// Cached answers reads, and gives back what was written through it before.
+	Cached client.Client
+	// Metadata answers reads of the metadata of Secrets, whose data is in no cache.
+	Metadata client.Reader
+	// Live asks the API server.
+	Live client.Reader
+	// Namespace is the operator's own, where the reservations are.
+	Namespace string
+	// Around may be nil.
+	Around Around
 }
 
-// New makes a client. Reads are answered by cached, which must give back what was
-// written through it before; live asks the API server. Around may be nil.
-func New(cached client.Client, live client.Reader, around Around) *Client {
-	if around == nil {
-		around = func(ctx context.Context, _ Write, do func(context.Context) error) error { return do(ctx) }
+// Client reaches the API server.
+type Client struct {
+	cached    client.Client
+	metadata  client.Reader
+	live      client.Reader
+	namespace string
+	around    Around
+}
+
+// New makes a client.
+func New(o Options) *Client {
+	if o.Around == nil {
+		o.Around = func(ctx context.Context, _ Write, do func(context.Context) error) error { return do(ctx) }
 	}
-	return &Client{cached: cached, live: live, around: around}
+	return &Client{cached: o.Cached, metadata: o.Metadata, live: o.Live, namespace: o.Namespace, around: o.Around}
 }
 
 // Get reads an object from the cache.
@@ -79,10 +97,11 @@ func (c *Client) SeiNodes(ctx context.Context, namespace string, labels map[stri
 	return list.Items, err
 }
 
-// PodsWithClaim are the pods that mount a claim, whoever made them.
+// PodsWithClaim are the pods that mount a claim, whoever made them. They are those of
+// the cache, and not to be changed.
 func (c *Client) PodsWithClaim(ctx context.Context, claim types.NamespacedName) ([]corev1.Pod, error) {
 	var list corev1.PodList
-	err := c.cached.List(ctx, &list, client.InNamespace(claim.Namespace), client.MatchingFields{indexClaim: claim.Name})
+	err := c.cached.List(ctx, &list, client.InNamespace(claim.Namespace), client.MatchingFields{indexClaim: claim.Name}, client.UnsafeDisableDeepCopy)
 	return list.Items, err
 }
 
@@ -167,6 +186,48 @@ func (c *Client) OnDelete(ctx context.Context, set *appsv1.StatefulSet) error {
 	})
 }
 
+// RemoveFields takes fields out of a StatefulSet that somebody else put there, and
+// writes down on it which. Server-side apply cannot: it removes only what it owns.
+func (c *Client) RemoveFields(ctx context.Context, set *appsv1.StatefulSet, fields *fieldpath.Set, note string) error {
+	after, err := without(set, fields)
+	if err != nil {
+		return fmt.Errorf("taking out of StatefulSet %s what somebody else put there: %w", set.Name, err)
+	}
+	metav1.SetMetaDataAnnotation(&after.ObjectMeta, v1alpha1.AnnotationRemovedFromTemplate, note)
+	return c.around(ctx, writeOf("patch", "StatefulSet", "", after), func(ctx context.Context) error {
+		return c.cached.Patch(ctx, after, sinceRead(set), client.FieldOwner(render.FieldManager))
+	})
+}
+
+// without is a StatefulSet without some fields.
+func without(set *appsv1.StatefulSet, fields *fieldpath.Set) (*appsv1.StatefulSet, error) {
+	scheme := runtime.NewScheme()
+	if err := appsv1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	converter := applyconfigurations.NewTypeConverter(scheme)
+	whole := set.DeepCopy()
+	whole.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("StatefulSet"))
+	typed, err := converter.ObjectToTyped(whole)
+	if err != nil {
+		return nil, err
+	}
+	rest, err := converter.TypedToObject(typed.RemoveItems(fields))
+	if err != nil {
+		return nil, err
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(rest)
+	if err != nil {
+		return nil, err
+	}
+	after := &appsv1.StatefulSet{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, after); err != nil {
+		return nil, err
+	}
+	after.TypeMeta = set.TypeMeta
+	return after, nil
+}
+
 // MustNotExist is the resourceVersion that makes Apply fail with a conflict when
 // there is an object of that name already. No object ever has it.
 const MustNotExist = "1"
@@ -175,6 +236,19 @@ const MustNotExist = "1"
 func (c *Client) CreateClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
 	return c.around(ctx, writeOf("create", "PersistentVolumeClaim", "", claim), func(ctx context.Context) error {
 		return c.cached.Create(ctx, claim, client.FieldOwner(render.FieldManager))
+	})
+}
+
+// ExpandClaim asks for a larger volume.
+func (c *Client) ExpandClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim, size resource.Quantity) error {
+	after := claim.DeepCopy()
+	after.Spec.Resources.Requests[corev1.ResourceStorage] = size
+	return c.around(ctx, writeOf("patch", "PersistentVolumeClaim", "", after), func(ctx context.Context) error {
+		if err := c.cached.Patch(ctx, after, sinceRead(claim), client.FieldOwner(render.FieldManager)); err != nil {
+			return err
+		}
+		after.DeepCopyInto(claim)
+		return nil
 	})
 }
 

@@ -48,20 +48,20 @@ func slimContainers(containers []corev1.Container) []corev1.Container {
 	return slim
 }
 
-// keepOnlyNodes keeps StatefulSets of nodes as they are. Of all others, which may
-// only ever be in the way of a name, it keeps who they are.
+// keepOnlyNodes keeps StatefulSets of nodes, without who wrote their status. Of all
+// others, which may only ever be in the way of a name, it keeps who they are.
 func keepOnlyNodes(object any) (any, error) {
 	set, ok := object.(*appsv1.StatefulSet)
 	if !ok {
 		return object, nil
 	}
-	if _, ours := set.Labels[v1alpha1.LabelNode]; ours {
-		return set, nil
+	_, ours := set.Labels[v1alpha1.LabelNode]
+	if set.Spec.Selector != nil && !ours {
+		_, ours = set.Spec.Selector.MatchLabels[v1alpha1.LabelNode]
 	}
-	if set.Spec.Selector != nil {
-		if _, ours := set.Spec.Selector.MatchLabels[v1alpha1.LabelNode]; ours {
-			return set, nil
-		}
+	if ours {
+		set.ManagedFields = slices.Clip(slices.DeleteFunc(set.ManagedFields, func(entry metav1.ManagedFieldsEntry) bool { return entry.Subresource != "" }))
+		return set, nil
 	}
 	set.ManagedFields, set.Annotations = nil, nil
 	set.Spec = appsv1.StatefulSetSpec{Selector: set.Spec.Selector}
@@ -103,4 +103,27 @@ func keepOnlyOurs(object any) (any, error) {
 		found.Spec, found.Status = policyv1.PodDisruptionBudgetSpec{}, policyv1.PodDisruptionBudgetStatus{}
 	}
 	return found, nil
+}
+
+// slimVolume keeps of a volume whose it is and what becomes of it.
+func slimVolume(object any) (any, error) {
+	volume, ok := object.(*corev1.PersistentVolume)
+	if !ok {
+		return object, nil
+	}
+	return &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: volume.Name, UID: volume.UID, ResourceVersion: volume.ResourceVersion},
+		Spec:       corev1.PersistentVolumeSpec{ClaimRef: volume.Spec.ClaimRef, PersistentVolumeReclaimPolicy: volume.Spec.PersistentVolumeReclaimPolicy},
+	}, nil
+}
+
+// slimMetadata keeps who an object is.
+func slimMetadata(object any) (any, error) {
+	full, ok := object.(*metav1.PartialObjectMetadata)
+	if !ok {
+		return object, nil
+	}
+	return &metav1.PartialObjectMetadata{TypeMeta: full.TypeMeta, ObjectMeta: metav1.ObjectMeta{
+		Namespace: full.Namespace, Name: full.Name, UID: full.UID, ResourceVersion: full.ResourceVersion, DeletionTimestamp: full.DeletionTimestamp,
+	}}, nil
 }

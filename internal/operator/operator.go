@@ -36,13 +36,17 @@ type Config struct {
 	Metrics prometheus.Registerer
 	// MetricsAddress and HealthAddress are where they are served; "0": nowhere.
 	MetricsAddress, HealthAddress string
-	// LeaderElection makes this process wait until it is the only one at work. Its
-	// lease is in Namespace.
+	// LeaderElection makes this process wait until it is the only one at work.
 	LeaderElection bool
-	Namespace      string
+	// Namespace is the operator's own. The Lease of the leader and those that reserve
+	// keys are there, so all operators of a cluster have to have the same.
+	Namespace string
 	// WatchNamespace is the one namespace to look after; empty: all.
 	WatchNamespace string
 
+	// Clock tells the time that plans and their deadlines go by; nil: the real one.
+	// Tests move it.
+	Clock clock.PassiveClock
 	// Resync is how often everything is looked at again although nothing happened;
 	// nil is the default of ten hours. Tests shorten it.
 	Resync *time.Duration
@@ -75,10 +79,15 @@ func Run(ctx context.Context, c Config) error {
 	if err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
-	api := kube.New(m.GetClient(), m.GetAPIReader(), c.AroundWrite)
-	shared := &budget.Budget{Kube: api, Platform: c.Platform, Clock: clock.RealClock{}}
+	if c.Clock == nil {
+		c.Clock = clock.RealClock{}
+	}
+	api := kube.New(kube.Options{
+		Cached: m.GetClient(), Metadata: m.GetCache(), Live: m.GetAPIReader(), Namespace: c.Namespace, Around: c.AroundWrite,
+	})
+	shared := &budget.Budget{Kube: api, Platform: c.Platform, Clock: c.Clock}
 	reconciler := &seinode.Reconciler{
-		Platform: c.Platform, Clock: clock.RealClock{}, Budget: shared, Metrics: metrics,
+		Platform: c.Platform, Clock: c.Clock, Budget: shared, Metrics: metrics,
 		Tools: scope.Tools{
 			Kube: api, Agents: fleet, Peers: peers.New(),
 			Report: &seinode.Reporter{Recorder: m.GetEventRecorder("sei-operator"), Metrics: metrics},
@@ -111,7 +120,7 @@ func newManager(ctx context.Context, config *rest.Config, c Config) (manager.Man
 	if err != nil {
 		return nil, err
 	}
-	cached, err := kube.CacheOptions(c.Resync)
+	cached, err := kube.CacheOptions(c.Resync, c.Namespace)
 	if err != nil {
 		return nil, err
 	}

@@ -34,10 +34,12 @@ type history struct {
 	uids map[thing][]types.UID
 	// users are the living pods of each claim.
 	users map[string]map[types.UID]string
+	// updated are the nodes that take a place in the update budget.
+	updated map[string]v1alpha1.UpdateSlot
 }
 
 func newHistory() history {
-	return history{there: map[thing]version{}, uids: map[thing][]types.UID{}, users: map[string]map[types.UID]string{}}
+	return history{there: map[thing]version{}, uids: map[thing][]types.UID{}, users: map[string]map[types.UID]string{}, updated: map[string]v1alpha1.UpdateSlot{}}
 }
 
 func thingOf(object client.Object) thing {
@@ -66,6 +68,7 @@ func (r *run) saw(before, after client.Object) {
 			r.lostClaim(object)
 		}
 	case *v1alpha1.SeiNode:
+		r.sawPlace(object)
 		if before == nil || worthALook(before, object) {
 			r.enqueue(keyOf(object))
 		}

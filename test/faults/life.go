@@ -16,7 +16,6 @@ import (
 	"github.com/sei-operator/sei-operator/internal/controller/seinode"
 	"github.com/sei-operator/sei-operator/internal/kube"
 	"github.com/sei-operator/sei-operator/internal/peers"
-	"github.com/sei-operator/sei-operator/internal/platform"
 	"github.com/sei-operator/sei-operator/internal/scope"
 )
 
@@ -39,13 +38,15 @@ func newLife(r *run) *life {
 		r.t.Fatal(err)
 	}
 	tools := scope.Tools{
-		Kube:   kube.New(r.world.cached, r.world.live, l.aroundWrite),
+		Kube: kube.New(kube.Options{
+			Cached: r.world.cached, Metadata: r.world.metadata, Live: r.world.live, Namespace: operatorNamespace, Around: l.aroundWrite,
+		}),
 		Agents: l.agents, Peers: peers.New(),
 		Report: &seinode.Reporter{Recorder: recorder{}, Metrics: metrics},
 	}
 	l.reconciler = &seinode.Reconciler{
-		Tools: tools, Platform: platform.Default(), Clock: r.clock, Metrics: metrics,
-		Budget: &budget.Budget{Kube: tools.Kube, Platform: platform.Default(), Clock: r.clock},
+		Tools: tools, Platform: r.platform, Clock: r.clock, Metrics: metrics,
+		Budget: &budget.Budget{Kube: tools.Kube, Platform: r.platform, Clock: r.clock},
 	}
 	if r.wrap != nil {
 		l.reconciler = r.wrap(l.reconciler, tools)

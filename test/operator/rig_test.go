@@ -52,7 +52,7 @@ func newRig(tb testing.TB, change ...func(*operator.Config)) *rig {
 	r.sidecars = nodes.Start(tb, c, nodes.Options{Namespace: r.namespace})
 	r.config = operator.Config{
 		Kubernetes: c.OperatorConfig(tb), Platform: smallNodes(), Log: testr.NewWithInterface(quietLog{}, testr.Options{}),
-		MetricsAddress: "0", HealthAddress: "0", WatchNamespace: r.namespace,
+		MetricsAddress: "0", HealthAddress: "0", Namespace: "sei-system", WatchNamespace: r.namespace,
 	}
 	for _, f := range change {
 		f(&r.config)

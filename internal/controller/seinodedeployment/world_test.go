@@ -91,7 +91,7 @@ func (w *world) restart() {
 		}
 		return err
 	}
-	api := kube.New(w.memory, w.memory, around)
+	api := kube.New(kube.Options{Cached: w.memory, Metadata: w.memory, Live: w.memory, Around: around})
 	w.reconciler = &Reconciler{
 		Kube: api, Metrics: metrics, Recorder: silence{},
 		Budget: &budget.Budget{Kube: api, Platform: platform.Settings{MaxConcurrentUpdates: 4}, Clock: w.clock},
