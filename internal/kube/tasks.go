@@ -35,7 +35,7 @@ func (c *Client) TasksLive(ctx context.Context, node types.NamespacedName) ([]v1
 // more nodes than the one they name.
 func (c *Client) FleetTasks(ctx context.Context, namespace string) ([]v1alpha1.SeiNodeTask, error) {
 	var list v1alpha1.SeiNodeTaskList
-	err := c.cached.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{indexFleet: indexFleet})
+	err := c.cached.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{indexSelecting: indexSelecting})
 	return list.Items, err
 }
 

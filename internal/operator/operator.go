@@ -19,7 +19,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/sei-operator/sei-operator/internal/agents"
+	"github.com/sei-operator/sei-operator/internal/budget"
 	"github.com/sei-operator/sei-operator/internal/controller/seinode"
+	"github.com/sei-operator/sei-operator/internal/controller/seinodedeployment"
 	"github.com/sei-operator/sei-operator/internal/controller/seinodetask"
 	"github.com/sei-operator/sei-operator/internal/controller/wake"
 	"github.com/sei-operator/sei-operator/internal/kube"
@@ -95,7 +97,8 @@ func Run(ctx context.Context, c Config) error {
 		Agents: fleet, Peers: peers.New(),
 		Report: &seinode.Reporter{Recorder: recorder, Metrics: metrics},
 	}
-	reconciler := &seinode.Reconciler{Platform: c.Platform, Clock: c.Clock, Metrics: metrics, Tools: tools}
+	shared := &budget.Budget{Kube: tools.Kube, Platform: c.Platform, Clock: c.Clock}
+	reconciler := &seinode.Reconciler{Platform: c.Platform, Clock: c.Clock, Budget: shared, Metrics: metrics, Tools: tools}
 	if err := seinode.Setup(m, reconciler, nodes); err != nil {
 		return fmt.Errorf("setting up the controller of SeiNodes: %w", err)
 	}
@@ -109,7 +112,20 @@ func Run(ctx context.Context, c Config) error {
 	if err != nil {
 		return fmt.Errorf("setting up the controller of SeiNodeTasks: %w", err)
 	}
+	if err := setupFleets(m, tools.Kube, shared, c.Metrics); err != nil {
+		return fmt.Errorf("setting up the controller of SeiNodeDeployments: %w", err)
+	}
 	return m.Start(ctx)
+}
+
+func setupFleets(m manager.Manager, api *kube.Client, shared *budget.Budget, registry prometheus.Registerer) error {
+	metrics, err := seinodedeployment.NewMetrics(registry)
+	if err != nil {
+		return fmt.Errorf("registering metrics: %w", err)
+	}
+	return seinodedeployment.Setup(m, &seinodedeployment.Reconciler{
+		Kube: api, Budget: shared, Recorder: m.GetEventRecorder("sei-operator"), Metrics: metrics,
+	})
 }
 
 // drainTimeout is how long a reconcile may take to come to an end at a shutdown.

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/sei-operator/sei-operator/internal/agents"
+	"github.com/sei-operator/sei-operator/internal/budget"
 	"github.com/sei-operator/sei-operator/internal/controller/seinode"
 	"github.com/sei-operator/sei-operator/internal/controller/seinodetask"
 	"github.com/sei-operator/sei-operator/internal/kube"
@@ -46,7 +47,10 @@ func newLife(r *run) *life {
 		Agents: l.agents, Peers: peers.New(),
 		Report: &seinode.Reporter{Recorder: recorder{}, Metrics: metrics},
 	}
-	l.reconciler = &seinode.Reconciler{Tools: tools, Platform: r.platform, Clock: r.clock, Metrics: metrics}
+	l.reconciler = &seinode.Reconciler{
+		Tools: tools, Platform: r.platform, Clock: r.clock, Metrics: metrics,
+		Budget: &budget.Budget{Kube: tools.Kube, Platform: r.platform, Clock: r.clock},
+	}
 	if r.wrap != nil {
 		l.reconciler = r.wrap(l.reconciler, tools)
 	}

@@ -32,6 +32,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.DNSPeersApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Endpoint"):
 		return &apiv1alpha1.EndpointApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("FleetNode"):
+		return &apiv1alpha1.FleetNodeApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("FullNodeSpec"):
 		return &apiv1alpha1.FullNodeSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("GenesisSource"):

@@ -138,6 +138,26 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: tendermintRpc
       type:
         scalar: string
+- name: com.github.sei-operator.sei-operator.api.v1alpha1.FleetNode
+  map:
+    fields:
+    - name: endpoint
+      type:
+        namedType: com.github.sei-operator.sei-operator.api.v1alpha1.Endpoint
+    - name: name
+      type:
+        scalar: string
+    - name: reason
+      type:
+        scalar: string
+    - name: revision
+      type:
+        scalar: string
+    - name: state
+      type:
+        namedType: com.github.sei-operator.sei-operator.api.v1alpha1.FleetNodeState
+- name: com.github.sei-operator.sei-operator.api.v1alpha1.FleetNodeState
+  scalar: string
 - name: com.github.sei-operator.sei-operator.api.v1alpha1.FullNodeSpec
   map:
     fields:
@@ -438,7 +458,7 @@ var schemaYAML = typed.YAMLObject(`types:
     fields:
     - name: maxUnavailable
       type:
-        scalar: numeric
+        namedType: io.k8s.apimachinery.pkg.util.intstr.IntOrString
       default: 1
     - name: partition
       type:
@@ -555,6 +575,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.sei-operator.sei-operator.api.v1alpha1.SeiNodeDeploymentStatus
   map:
     fields:
+    - name: availableReplicas
+      type:
+        scalar: numeric
     - name: conditions
       type:
         list:
@@ -566,6 +589,17 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: currentRevision
       type:
         scalar: string
+    - name: endpoint
+      type:
+        namedType: com.github.sei-operator.sei-operator.api.v1alpha1.Endpoint
+    - name: nodes
+      type:
+        list:
+          elementType:
+            namedType: com.github.sei-operator.sei-operator.api.v1alpha1.FleetNode
+          elementRelationship: associative
+          keys:
+          - name
     - name: observedGeneration
       type:
         scalar: numeric
@@ -1560,6 +1594,16 @@ var schemaYAML = typed.YAMLObject(`types:
   scalar: untyped
 - name: io.k8s.apimachinery.pkg.types.UID
   scalar: string
+- name: io.k8s.apimachinery.pkg.util.intstr.IntOrString
+  scalar: untyped
+  list:
+    elementType:
+      namedType: __untyped_atomic_
+    elementRelationship: atomic
+  map:
+    elementType:
+      namedType: __untyped_deduced_
+    elementRelationship: separable
 - name: __untyped_atomic_
   scalar: untyped
   list:
