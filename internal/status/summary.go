@@ -23,7 +23,7 @@ type verdict struct {
 // its effects.
 var checks = []func(Input) *verdict{
 	beingDeleted, isPaused, inTrouble, volumeTrouble, gateShut, isHeld, parked, upgradeHalt, diskFull, podTrouble, stoodStill,
-	scaledToZero, unsafeStop, taskFirst, planUnderWay, planFailed, sidecarTrouble, notReady,
+	scaledToZero, unsafeStop, planAtGate, taskFirst, planUnderWay, planFailed, sidecarTrouble, notReady,
 }
 
 func summary(in Input) verdict {
@@ -202,6 +202,18 @@ func unsafeStop(in Input) *verdict {
 func taskFirst(in Input) *verdict {
 	if gate := plan.WaitsForTask(in.Input); gate != nil {
 		return because(gate.Reason, "%s", gate.Message)
+	}
+	return nil
+}
+
+// planAtGate tells of something that a plan needs and that went away, or to another
+// node, after the plan began.
+func planAtGate(in Input) *verdict {
+	if in.Node.Status.Plan == nil || in.Decision.Step != plan.Continue {
+		return nil
+	}
+	if gate := plan.ShutGate(in.Input, in.Node.Status.Plan.Type); gate != nil && gate.Reason != v1alpha1.ReasonWaiting {
+		return &verdict{Gate: *gate}
 	}
 	return nil
 }

@@ -57,6 +57,20 @@ func TestSummary(t *testing.T) {
 		"it is being deleted, and waits for a safe moment": {
 			in: running(deleted, unsafe), reason: v1alpha1.ReasonWaitingForSafeStop, says: []string{"state sync"},
 		},
+		"a key went away after the plan began": {
+			in: running(validator, key(plan.SigningKey, plan.Key{Problem: v1alpha1.ReasonSecretNotFound, Message: "It is gone."}),
+				doing(v1alpha1.PlanBootstrap), decided(plan.Continue, "", "")),
+			reason: v1alpha1.ReasonSecretNotFound, says: []string{"gone"},
+		},
+		"an update waits for a SeiNodeTask": {
+			in: running(at(plan.TaskReplacePod, v1alpha1.PlanTaskRunning, ""), func(in *Input) {
+				in.Seen.Task = &plan.RunningTask{Name: "restart", Kind: "RestartSeid", Until: now.Add(time.Minute)}
+			}),
+			reason: v1alpha1.ReasonWaitingForTask, says: []string{"SeiNodeTask restart"},
+		},
+		"a plan that needs nothing more": {
+			in: running(doing(v1alpha1.PlanNodeUpdate), decided(plan.Continue, "", "")), reason: v1alpha1.ReasonUpdating, says: []string{"Because of this."},
+		},
 		"an update waits for a safe moment": {
 			in:     running(unsafe, at(plan.TaskReplacePod, v1alpha1.PlanTaskRunning, unsafeMessage)),
 			reason: v1alpha1.ReasonWaitingForSafeStop, says: []string{"state sync"},

@@ -236,8 +236,13 @@ func TestADeathThatLeavesTheSameWorldIsLeftOut(t *testing.T) {
 		{kind: "a", before: "1", after: "2"}, {kind: "b", before: "2", after: "3"}, {kind: "a", before: "4", after: "5"}, {kind: "a"},
 	})
 	want := []point{
-		{kind: "a", nth: 1}, {kind: "a", nth: 1, after: true}, {kind: "b", nth: 1, after: true},
-		{kind: "a", nth: 2}, {kind: "a", nth: 2, after: true}, {kind: "a", nth: 3}, {kind: "a", nth: 3, after: true},
+		{kind: "a", nth: 1},
+		{kind: "a", nth: 1, after: true},
+		{kind: "b", nth: 1, after: true},
+		{kind: "a", nth: 2},
+		{kind: "a", nth: 2, after: true},
+		{kind: "a", nth: 3},
+		{kind: "a", nth: 3, after: true},
 	}
 	if !slices.Equal(points, want) || same != 1 {
 		t.Errorf("the points are %v, and %d are left out", points, same)
