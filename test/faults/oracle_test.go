@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
+	"github.com/sei-operator/sei-operator/internal/agents"
 	"github.com/sei-operator/sei-operator/internal/controller/seinode"
 	"github.com/sei-operator/sei-operator/internal/nodetask"
 	"github.com/sei-operator/sei-operator/internal/plan"
@@ -162,6 +163,9 @@ func TestAnOperatorThatDoesNotBehaveIsNoticed(t *testing.T) {
 		{
 			name: "after a restart it sends a task to the node though a plan is about to stop seid", workload: restarted,
 			broken: afterARestart(func(ctx context.Context, tools scope.Tools, node *v1alpha1.SeiNode) error {
+				if !tools.Agents.View(keyOf(node)).Connected {
+					return agents.ErrNotConnected
+				}
 				tasks, err := tools.Kube.Tasks(ctx, keyOf(node))
 				if err != nil || len(tasks) == 0 {
 					return err

@@ -95,8 +95,8 @@ var errDead = errors.New("this operator is dead")
 // aroundWrite is around every write to the API server.
 func (l *life) aroundWrite(ctx context.Context, w kube.Write, do func(context.Context) error) error {
 	if w.Verb == "delete" && w.Kind == "Pod" {
-		l.mustBeFree(ctx, w.Key)
 		l.mustFitBudget(ctx, strings.TrimSuffix(w.Key.Name, "-0"))
+		l.mustBeFree(ctx, w.Key)
 	}
 	return l.around(ctx, &write{kind: kindOf(w), destroys: w.Verb == "delete"}, do)
 }
