@@ -3,6 +3,7 @@ package operator_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -92,8 +94,11 @@ type availability struct {
 	mu sync.Mutex
 	// down are the pods that are not there or not ready.
 	down map[string]bool
-	// excused are those that somebody other than the operator takes down.
-	excused map[string]bool
+	// taken are the pods that the operator deleted, with the uid they had, until there is
+	// another one that is ready.
+	taken map[string]types.UID
+	// MostTaken is how many of those there were at once.
+	MostTaken int
 	// Most is how many were down at once, and Seen how often that was looked at.
 	Most, Seen int
 	// History tells when the most was reached.
@@ -104,7 +109,7 @@ type availability struct {
 // watchAvailability follows the pods of a fleet from now on. All of them have to be ready.
 func (r *rig) watchAvailability(fleet string, replicas int) *availability {
 	r.t.Helper()
-	a := &availability{down: map[string]bool{}, excused: map[string]bool{}}
+	a := &availability{down: map[string]bool{}, taken: map[string]types.UID{}}
 	for _, node := range nodeNames(fleet, replicas) {
 		a.down[node+"-0"] = true
 	}
@@ -127,7 +132,7 @@ func (r *rig) watchAvailability(fleet string, replicas int) *availability {
 				if !ok {
 					continue
 				}
-				a.see(pod.Name, event.Type != watch.Deleted && plan.PodReady(pod), whole)
+				a.see(pod, event.Type != watch.Deleted && plan.PodReady(pod), whole)
 				if !whole && a.count() == 0 {
 					whole = true
 					close(complete)
@@ -141,26 +146,42 @@ func (r *rig) watchAvailability(fleet string, replicas int) *availability {
 	return a
 }
 
-func (a *availability) see(pod string, ready, counts bool) {
+func (a *availability) see(pod *corev1.Pod, ready, counts bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if delete(a.down, pod); !ready {
-		a.down[pod] = true
+	if delete(a.down, pod.Name); !ready {
+		a.down[pod.Name] = true
+	}
+	if ready && a.taken[pod.Name] != pod.UID {
+		delete(a.taken, pod.Name)
 	}
 	if !counts {
 		return
 	}
 	a.Seen++
-	var down []string
-	for name := range a.down {
-		if !a.excused[name] {
-			down = append(down, name)
-		}
+	if len(a.down) > a.Most {
+		a.Most = len(a.down)
+		a.History = append(a.History, strings.Join(slices.Sorted(maps.Keys(a.down)), " "))
 	}
-	if len(down) > a.Most {
-		slices.Sort(down)
-		a.Most = len(down)
-		a.History = append(a.History, strings.Join(down, " "))
+}
+
+// Took says that the operator deletes a pod.
+func (a *availability) Took(pod string, uid types.UID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.taken[pod] = uid
+	if len(a.taken) > a.MostTaken {
+		a.MostTaken = len(a.taken)
+		a.History = append(a.History, "the operator took "+strings.Join(slices.Sorted(maps.Keys(a.taken)), " "))
+	}
+}
+
+// Forgive says that somebody else wants these nodes to stand still.
+func (a *availability) Forgive(nodes ...string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, node := range nodes {
+		delete(a.taken, node+"-0")
 	}
 }
 
@@ -168,26 +189,6 @@ func (a *availability) count() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return len(a.down)
-}
-
-// Excuse says that from now on somebody else takes the pods of these nodes down, or that
-// they are yet to come.
-func (a *availability) Excuse(nodes ...string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, node := range nodes {
-		a.excused[node+"-0"] = true
-	}
-}
-
-// Expect says that these nodes were back since, and that from now on it is us who takes
-// them down.
-func (a *availability) Expect(nodes ...string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, node := range nodes {
-		delete(a.excused, node+"-0")
-	}
 }
 
 // Looks is how often it was looked at.
