@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -58,7 +59,7 @@ func command() *cobra.Command {
 	flags.StringVar(&config.MetricsAddress, "metrics-address", ":8080", "where metrics are served; 0 for nowhere")
 	flags.StringVar(&config.HealthAddress, "health-address", ":8081", "where /healthz and /readyz are served; 0 for nowhere")
 	flags.BoolVar(&config.LeaderElection, "leader-election", true, "wait until no other operator is at work")
-	flags.StringVar(&config.Namespace, "namespace", os.Getenv("POD_NAMESPACE"), "namespace of the lease of the leader (POD_NAMESPACE)")
+	flags.StringVar(&config.Namespace, "namespace", cmp.Or(os.Getenv("POD_NAMESPACE"), "sei-system"), "the operator's own namespace; reservations of keys are there (POD_NAMESPACE)")
 	flags.StringVar(&config.WatchNamespace, "watch-namespace", "", "the one namespace whose nodes are looked after; all without it")
 	return command
 }

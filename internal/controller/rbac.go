@@ -13,5 +13,9 @@ package controller
 // +kubebuilder:rbac:groups="",resources=services;configmaps,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;delete
-// +kubebuilder:rbac:groups="",resources=secrets,verbs=get
+// +kubebuilder:rbac:groups="",resources=persistentvolumes,verbs=get;list;watch
+
+// Secrets are watched by their metadata, and read by name. No cache holds their data.
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch
+
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch

@@ -33,9 +33,9 @@ var ErrLookAgain = errors.New("the cluster changed in the meantime")
 func Assert(ctx context.Context, s *scope.Scope) error {
 	var errs []error
 	if s.RenderProblem == "" && s.Node.DeletionTimestamp == nil {
-		errs = append(errs, assertNodeConfig(ctx, s))
+		errs = append(errs, assertNodeConfig(ctx, s), expandClaim(ctx, s))
 		if plan.HasStatefulSet(s.Node) {
-			errs = append(errs, Service(ctx, s), ProxyConfig(ctx, s))
+			errs = append(errs, Reservations(ctx, s), Service(ctx, s), ProxyConfig(ctx, s))
 		}
 	}
 	_, err := StatefulSet(ctx, s, false)

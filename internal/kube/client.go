@@ -13,6 +13,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -45,20 +46,35 @@ func (w Write) String() string {
 // not, and what it returns is what the caller gets.
 type Around func(ctx context.Context, write Write, do func(context.Context) error) error
 
-// Client reaches the API server.
-type Client struct {
-	cached client.Client
-	live   client.Reader
-	around Around
+// Options are what a client is made of.
+type Options struct {
+	// Cached answers reads, and gives back what was written through it before.
+	Cached client.Client
+	// Metadata answers reads of the metadata of Secrets, whose data is in no cache.
+	Metadata client.Reader
+	// Live asks the API server.
+	Live client.Reader
+	// Namespace is the operator's own, where the reservations are.
+	Namespace string
+	// Around may be nil.
+	Around Around
 }
 
-// New makes a client. Reads are answered by cached, which must give back what was
-// written through it before; live asks the API server. Around may be nil.
-func New(cached client.Client, live client.Reader, around Around) *Client {
-	if around == nil {
-		around = func(ctx context.Context, _ Write, do func(context.Context) error) error { return do(ctx) }
+// Client reaches the API server.
+type Client struct {
+	cached    client.Client
+	metadata  client.Reader
+	live      client.Reader
+	namespace string
+	around    Around
+}
+
+// New makes a client.
+func New(o Options) *Client {
+	if o.Around == nil {
+		o.Around = func(ctx context.Context, _ Write, do func(context.Context) error) error { return do(ctx) }
 	}
-	return &Client{cached: cached, live: live, around: around}
+	return &Client{cached: o.Cached, metadata: o.Metadata, live: o.Live, namespace: o.Namespace, around: o.Around}
 }
 
 // Get reads an object from the cache.
@@ -158,6 +174,19 @@ const MustNotExist = "1"
 func (c *Client) CreateClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
 	return c.around(ctx, writeOf("create", "PersistentVolumeClaim", "", claim), func(ctx context.Context) error {
 		return c.cached.Create(ctx, claim, client.FieldOwner(render.FieldManager))
+	})
+}
+
+// ExpandClaim asks for a larger volume.
+func (c *Client) ExpandClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim, size resource.Quantity) error {
+	after := claim.DeepCopy()
+	after.Spec.Resources.Requests[corev1.ResourceStorage] = size
+	return c.around(ctx, writeOf("patch", "PersistentVolumeClaim", "", after), func(ctx context.Context) error {
+		if err := c.cached.Patch(ctx, after, sinceRead(claim), client.FieldOwner(render.FieldManager)); err != nil {
+			return err
+		}
+		after.DeepCopyInto(claim)
+		return nil
 	})
 }
 

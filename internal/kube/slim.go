@@ -3,6 +3,7 @@ package kube
 import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
 )
@@ -62,4 +63,27 @@ func keepOnlyNodes(object any) (any, error) {
 	set.Spec = appsv1.StatefulSetSpec{Selector: set.Spec.Selector}
 	set.Status = appsv1.StatefulSetStatus{}
 	return set, nil
+}
+
+// slimVolume keeps of a volume whose it is and what becomes of it.
+func slimVolume(object any) (any, error) {
+	volume, ok := object.(*corev1.PersistentVolume)
+	if !ok {
+		return object, nil
+	}
+	return &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: volume.Name, UID: volume.UID, ResourceVersion: volume.ResourceVersion},
+		Spec:       corev1.PersistentVolumeSpec{ClaimRef: volume.Spec.ClaimRef, PersistentVolumeReclaimPolicy: volume.Spec.PersistentVolumeReclaimPolicy},
+	}, nil
+}
+
+// slimMetadata keeps who an object is.
+func slimMetadata(object any) (any, error) {
+	full, ok := object.(*metav1.PartialObjectMetadata)
+	if !ok {
+		return object, nil
+	}
+	return &metav1.PartialObjectMetadata{TypeMeta: full.TypeMeta, ObjectMeta: metav1.ObjectMeta{
+		Namespace: full.Namespace, Name: full.Name, UID: full.UID, ResourceVersion: full.ResourceVersion, DeletionTimestamp: full.DeletionTimestamp,
+	}}, nil
 }

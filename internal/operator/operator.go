@@ -34,10 +34,11 @@ type Config struct {
 	Metrics prometheus.Registerer
 	// MetricsAddress and HealthAddress are where they are served; "0": nowhere.
 	MetricsAddress, HealthAddress string
-	// LeaderElection makes this process wait until it is the only one at work. Its
-	// lease is in Namespace.
+	// LeaderElection makes this process wait until it is the only one at work.
 	LeaderElection bool
-	Namespace      string
+	// Namespace is the operator's own. The Lease of the leader and those that reserve
+	// keys are there, so all operators of a cluster have to have the same.
+	Namespace string
 	// WatchNamespace is the one namespace to look after; empty: all.
 	WatchNamespace string
 
@@ -76,7 +77,9 @@ func Run(ctx context.Context, c Config) error {
 	reconciler := &seinode.Reconciler{
 		Platform: c.Platform, Clock: clock.RealClock{}, Metrics: metrics,
 		Tools: scope.Tools{
-			Kube:   kube.New(m.GetClient(), m.GetAPIReader(), c.AroundWrite),
+			Kube: kube.New(kube.Options{
+				Cached: m.GetClient(), Metadata: m.GetCache(), Live: m.GetAPIReader(), Namespace: c.Namespace, Around: c.AroundWrite,
+			}),
 			Agents: fleet, Peers: peers.New(),
 			Report: &seinode.Reporter{Recorder: m.GetEventRecorder("sei-operator"), Metrics: metrics},
 		},
@@ -95,7 +98,7 @@ func newManager(ctx context.Context, config *rest.Config, c Config) (manager.Man
 	if err != nil {
 		return nil, err
 	}
-	cached, err := kube.CacheOptions(c.Resync)
+	cached, err := kube.CacheOptions(c.Resync, c.Namespace)
 	if err != nil {
 		return nil, err
 	}

@@ -245,10 +245,13 @@ func bounded(text string, limit int) string {
 // and unless another SeiNode was approved on it since.
 func needsApproval(in Input) (string, bool) {
 	sidecar, volume := in.Seen.Sidecar, in.Node.Status.DataVolume
+	if acceptedKeyWaits(in) {
+		return "A person accepted another key, and the pod that is there has it.", true
+	}
 	if !sidecar.Connected || sidecar.Status.Approved || sidecar.Status.Held {
 		return "", false
 	}
-	if volume == nil || in.Seen.Claim == nil || in.Seen.Claim.UID != volume.UID || !Bootstrapped(in.Node, in.Seen.Claim) {
+	if volume == nil || in.Seen.Claim == nil || in.Seen.Claim.UID != volume.UID || !Bootstrapped(in) {
 		return "", false
 	}
 	if by := sidecar.Status.Approval.NodeUID; by != "" && by != string(in.Node.UID) {

@@ -34,31 +34,6 @@ func TestKeysOfASpec(t *testing.T) {
 	}
 }
 
-func TestWhenKeysAreLookedAt(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		in   Input
-		want bool
-	}{
-		"a node without keys":                  {in: fresh()},
-		"a node that is to be brought up":      {in: fresh(seed), want: true},
-		"a node at rest":                       {in: seedAtRest()},
-		"a node that is deleted":               {in: seedAtRest(deleted, noSet)},
-		"a node with a plan":                   {in: seedAtRest(reapproving), want: true},
-		"a node without a StatefulSet":         {in: seedAtRest(noSet), want: true},
-		"a node that was stopped":              {in: seedAtRest(hasSet(scaled(0))), want: true},
-		"a node that is to be updated":         {in: seedAtRest(newImage), want: true},
-		"a node whose spec cannot be rendered": {in: seedAtRest(unrenderable)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got := NeedsKeys(test.in); got != test.want {
-				t.Errorf("they are looked at: %t", got)
-			}
-		})
-	}
-}
-
 // seedAtRest is a seed that was brought up, and what happened to it then.
 func seedAtRest(edits ...edit) Input {
 	return running(append([]edit{seed, hasClaim(marked(nodeUID)), hasSet(), hasPod(), admitted, func(in *Input) {
@@ -86,7 +61,7 @@ func TestOnlyTheNodesOwnMarkCountsAsBootstrapped(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			in := fresh(test.claim)
-			if got := Bootstrapped(in.Node, in.Seen.Claim); got != test.want {
+			if got := Bootstrapped(in); got != test.want {
 				t.Errorf("bootstrapped is %t", got)
 			}
 		})

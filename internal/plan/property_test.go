@@ -300,7 +300,7 @@ func TestTheSameWorldGivesTheSameDecisions(t *testing.T) {
 		asserted, known := AssertedDocument(in)
 		return []any{
 			Decide(in), StatefulSet(in), replicas, gate, Volume(in), WantedDocument(in), asserted, known,
-			NothingToRoll(in), FindDrift(in), NeedsKeys(in), RecreateSlot(in), HasStatefulSet(in.Node), ShutGate(in, v1alpha1.PlanBootstrap), Bootstrapped(in.Node, in.Seen.Claim),
+			NothingToRoll(in), FindDrift(in), Wishes(in), Surplus(in), MayApprove(in), RecreateSlot(in), HasStatefulSet(in.Node), ShutGate(in, v1alpha1.PlanBootstrap), Bootstrapped(in),
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {

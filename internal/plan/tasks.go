@@ -74,5 +74,5 @@ func bootstrapTasks(in Input) []string {
 
 // retained tells whether an earlier SeiNode was brought up on the volume.
 func retained(in Input) bool {
-	return in.Seen.Claim != nil && in.Seen.Claim.Annotations[v1alpha1.AnnotationBootstrapped] != ""
+	return bootstrappedBy(in) != ""
 }

@@ -22,7 +22,7 @@ type verdict struct {
 // up. What a person has to do comes before what passes by itself, and a cause before
 // its effects.
 var checks = []func(Input) *verdict{
-	beingDeleted, isPaused, inTrouble, volumeTrouble, gateShut, isHeld, parked, upgradeHalt, podTrouble, stoodStill,
+	beingDeleted, isPaused, inTrouble, volumeTrouble, gateShut, isHeld, parked, upgradeHalt, diskFull, podTrouble, stoodStill,
 	scaledToZero, unsafeStop, planUnderWay, planFailed, sidecarTrouble, notReady,
 }
 
@@ -67,7 +67,7 @@ func beingDeleted(in Input) *verdict {
 		return nil
 	}
 	if gate := waitsToStop(in); gate != nil {
-		return because(gate.Reason, "%s", gate.Message)
+		return &verdict{Gate: *gate}
 	}
 	if in.Seen.Pod != nil {
 		if reason, message := plan.PodTrouble(in.Seen.Pod, in.Seen.Now); reason == v1alpha1.ReasonPodUnreachable {
@@ -81,6 +81,9 @@ func beingDeleted(in Input) *verdict {
 func isPaused(in Input) *verdict {
 	if !in.Node.Spec.Paused {
 		return nil
+	}
+	if gate := waitsToStop(in); gate != nil && gate.Stalled {
+		return &verdict{Gate: *gate}
 	}
 	return because(v1alpha1.ReasonPaused, "The node is paused: set spec.paused to false to start it.")
 }
@@ -134,6 +137,15 @@ func parked(in Input) *verdict {
 func upgradeHalt(in Input) *verdict {
 	if c := upgradeHalted(in); in.Seen.Sidecar.Connected && c.Status == metav1.ConditionTrue {
 		return because(v1alpha1.ReasonUpgradeHalted, "%s", c.Message)
+	}
+	return nil
+}
+
+// diskFull comes before what a full disk does to a pod.
+func diskFull(in Input) *verdict {
+	if plan.DiskNearlyFull(in.Input) && !plan.PodReady(in.Seen.Pod) {
+		v := plan.Volume(in.Input)
+		return because(v.Reason, "%s", v.Message)
 	}
 	return nil
 }

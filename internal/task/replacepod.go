@@ -43,11 +43,11 @@ func replacePod(ctx context.Context, s *scope.Scope, index int) (Outcome, error)
 
 // deletePod deletes the pod when that is safe, and tells why.
 func deletePod(ctx context.Context, s *scope.Scope, index int) (Outcome, error) {
-	pod := s.Seen.Pod
-	gate, forced := plan.SafeStop(s.Input, s.Node.Status.Plan.Tasks[index].StartTime.Time)
-	if gate != nil {
+	pod, since := s.Seen.Pod, s.Node.Status.Plan.Tasks[index].StartTime.Time
+	if gate := plan.HoldsStop(s.Input, since); gate != nil {
 		return Wait(gate.After, "%s", gate.Message), nil
 	}
+	_, forced := plan.SafeStop(s.Input, since)
 	message := fmt.Sprintf("The pod %s is deleted, because it was made from another template. %s", pod.Name, s.Node.Status.Plan.Message)
 	if forced {
 		message += " seid is stopped although that is not safe at this moment."

@@ -38,7 +38,9 @@ func newLife(r *run) *life {
 		r.t.Fatal(err)
 	}
 	tools := scope.Tools{
-		Kube:   kube.New(r.world.cached, r.world.live, l.aroundWrite),
+		Kube: kube.New(kube.Options{
+			Cached: r.world.cached, Metadata: r.world.metadata, Live: r.world.live, Namespace: operatorNamespace, Around: l.aroundWrite,
+		}),
 		Agents: l.agents, Peers: peers.New(),
 		Report: &seinode.Reporter{Recorder: recorder{}, Metrics: metrics},
 	}

@@ -22,12 +22,17 @@ import (
 type world struct {
 	cluster *cluster.Cluster
 	cached  client.Client
-	live    client.Reader
-	person  client.WithWatch
+	// metadata answers reads of the metadata of Secrets.
+	metadata client.Reader
+	live     client.Reader
+	person   client.WithWatch
 
 	mu   sync.Mutex
 	runs map[string]*run // by namespace
 }
+
+// operatorNamespace is where the shipped role lets the operator have its Leases.
+const operatorNamespace = "sei-system"
 
 // watched are the kinds that wake the operator.
 func watched() []client.Object {
@@ -43,7 +48,7 @@ func newWorld(t *testing.T) *world {
 	w := &world{cluster: c, person: c.Person(t), runs: map[string]*run{}}
 	scheme, err := kube.NewScheme()
 	must(t, err)
-	options, err := kube.CacheOptions(nil)
+	options, err := kube.CacheOptions(nil, operatorNamespace)
 	must(t, err)
 	operator, err := crcluster.New(w.cluster.OperatorConfig(t), func(o *crcluster.Options) {
 		o.Scheme, o.Cache, o.Client, o.Logger = scheme, options, client.Options{Cache: kube.ClientCacheOptions()}, logr.Discard()
@@ -70,7 +75,7 @@ func newWorld(t *testing.T) *world {
 	if !operator.GetCache().WaitForCacheSync(t.Context()) {
 		t.Fatal("the cache did not come up")
 	}
-	w.cached, w.live = operator.GetClient(), operator.GetAPIReader()
+	w.cached, w.metadata, w.live = operator.GetClient(), operator.GetCache(), operator.GetAPIReader()
 	return w
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -131,21 +132,7 @@ func TestTheClaimIsDeletedUnderALivePod(t *testing.T) {
 // retainVolume does what saves the data: it outlives its claim.
 func retainVolume(s *story) {
 	s.t.Helper()
-	volume := &corev1.PersistentVolume{}
-	name := types.NamespacedName{Name: s.claim().Spec.VolumeName}
-	admin := s.cluster.Admin(s.t)
-	if err := admin.Get(s.t.Context(), name, volume); err != nil {
-		s.t.Fatal(err)
-	}
-	before := volume.DeepCopy()
-	volume.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
-	if err := admin.Patch(s.t.Context(), volume, client.MergeFrom(before)); err != nil {
-		s.t.Fatal(err)
-	}
-	s.t.Cleanup(func() {
-		//nolint:usetesting // the test's context has ended
-		_ = admin.Delete(s.t.Context(), volume)
-	})
+	s.cluster.Reclaim(s.t, s.claim().Spec.VolumeName, corev1.PersistentVolumeReclaimRetain)
 }
 
 // A restore from a backup loses the status of a running validator.
@@ -210,10 +197,10 @@ func TestTheSigningSecretIsChangedAndTheNewKeyAccepted(t *testing.T) {
 			if !restarted {
 				s.delete(s.podName(), &corev1.Pod{})
 			}
-			cluster.Gone[client.Object](t, s.person, old, "the old key is let go")
+			cluster.Gone[*coordinationv1.Lease](t, s.person, old, "the old key is let go")
 			s.ready()
 			held := s.leases(node.UID)
-			if !slices.ContainsFunc(held, func(l leaseOf) bool { return l.Name == s.leaseName().Name }) || len(held) != 2 {
+			if !slices.ContainsFunc(held, func(l coordinationv1.Lease) bool { return l.Name == s.leaseName().Name }) || len(held) != 2 {
 				t.Errorf("reserved are %d keys", len(held))
 			}
 			s.clear()

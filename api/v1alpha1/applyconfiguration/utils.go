@@ -62,6 +62,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.PlanTaskApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ReplayerSpec"):
 		return &apiv1alpha1.ReplayerSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Reservation"):
+		return &apiv1alpha1.ReservationApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ResolvedPeers"):
 		return &apiv1alpha1.ResolvedPeersApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RollingUpdate"):

@@ -38,6 +38,7 @@ type Reconciler struct {
 	Metrics *Metrics
 
 	budget budget
+	keys   observe.Keys
 }
 
 // Reconcile looks at one node and takes it one step further.
@@ -81,11 +82,16 @@ func (r *Reconciler) observe(ctx context.Context, node *v1alpha1.SeiNode) (*scop
 	if err != nil {
 		s.RenderProblem = err.Error()
 	}
-	plan.Rebuild(s.Input)
-	if plan.NeedsKeys(s.Input) {
-		s.Seen.Keys, err = observe.Keys(ctx, r.Tools.Kube, node)
-		return s, err
+	if node.DeletionTimestamp != nil {
+		return s, nil // no pod of it comes to be any more
 	}
+	if s.Seen.Keys, err = r.keys.Look(ctx, r.Tools.Kube, node); err != nil {
+		return nil, err
+	}
+	if s.Seen.Leases, err = observe.Leases(ctx, r.Tools.Kube, s.Input); err != nil {
+		return nil, err
+	}
+	plan.Rebuild(s.Input)
 	return s, nil
 }
 

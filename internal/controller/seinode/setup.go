@@ -6,8 +6,8 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -64,19 +64,7 @@ func Setup(m manager.Manager, r *Reconciler, waker *Waker) error {
 	byName := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object kube.Object) []reconcile.Request {
 		return requestsFor(object.GetNamespace(), object.GetName())
 	})
-	byClaim := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, object kube.Object) []reconcile.Request {
-		var requests []reconcile.Request
-		for _, claim := range kube.ClaimsOf(object) {
-			nodes, err := r.Tools.Kube.NodesWithClaim(ctx, types.NamespacedName{Namespace: object.GetNamespace(), Name: claim})
-			if err != nil {
-				m.GetLogger().Error(err, "Cannot tell whose volume this is", "claim", claim)
-			}
-			for _, node := range nodes {
-				requests = append(requests, requestsFor(object.GetNamespace(), node)...)
-			}
-		}
-		return requests
-	})
+	byClaim := handler.EnqueueRequestsFromMapFunc(r.usersOfClaim)
 	return builder.ControllerManagedBy(m).
 		Named("seinode").
 		For(&v1alpha1.SeiNode{}, builder.WithPredicates(worthALook())).
@@ -86,6 +74,9 @@ func Setup(m manager.Manager, r *Reconciler, waker *Waker) error {
 		Watches(&corev1.ConfigMap{}, byLabel).
 		Watches(&corev1.Pod{}, byClaim).
 		Watches(&corev1.PersistentVolumeClaim{}, byClaim).
+		Watches(&corev1.PersistentVolume{}, byClaim).
+		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.usersOfSecret)).
+		Watches(&coordinationv1.Lease{}, handler.EnqueueRequestsFromMapFunc(r.usersOfLease)).
 		Watches(&v1alpha1.SeiNode{}, handler.EnqueueRequestsFromMapFunc(r.waiters), builder.WithPredicates(freesPlace())).
 		WatchesRawSource(waker).
 		WithOptions(controller.Options{
@@ -95,26 +86,6 @@ func Setup(m manager.Manager, r *Reconciler, waker *Waker) error {
 			RateLimiter:        workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
 		}).
 		Complete(r)
-}
-
-// nodeOf is the node that an object belongs to. Somebody may have stripped its label.
-func nodeOf(object kube.Object) string {
-	if name := object.GetLabels()[v1alpha1.LabelNode]; name != "" {
-		return name
-	}
-	for _, owner := range object.GetOwnerReferences() {
-		if owner.Kind == "SeiNode" {
-			return owner.Name
-		}
-	}
-	return ""
-}
-
-func requestsFor(namespace, node string) []reconcile.Request {
-	if node == "" {
-		return nil
-	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: node}}}
 }
 
 // worthALook lets everything pass but our own status writes, which would wake us for
@@ -131,38 +102,4 @@ func worthALook() predicate.Predicate {
 		},
 	}
 	return predicate.Or[kube.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, changedStatus)
-}
-
-// waiters are the nodes of the chain that wait for a place in the update budget.
-func (r *Reconciler) waiters(ctx context.Context, object kube.Object) []reconcile.Request {
-	node, ok := object.(*v1alpha1.SeiNode)
-	if !ok {
-		return nil
-	}
-	chain, err := r.Tools.Kube.Chain(ctx, node.Spec.ChainID)
-	if err != nil {
-		return nil // they look again by themselves
-	}
-	var requests []reconcile.Request
-	for i := range chain {
-		c := meta.FindStatusCondition(chain[i].Status.Conditions, string(v1alpha1.ConditionNodeUpdateInProgress))
-		if c != nil && c.Reason == string(v1alpha1.ReasonWaitingForBudget) {
-			requests = append(requests, requestsFor(chain[i].Namespace, chain[i].Name)...)
-		}
-	}
-	return requests
-}
-
-// freesPlace lets a node pass that no longer takes a place in the update budget.
-func freesPlace() predicate.Predicate {
-	place := func(object kube.Object) bool {
-		node, ok := object.(*v1alpha1.SeiNode)
-		return ok && node.Status.Slot != nil
-	}
-	return predicate.Funcs{
-		CreateFunc:  func(event.CreateEvent) bool { return false },
-		GenericFunc: func(event.GenericEvent) bool { return false },
-		UpdateFunc:  func(e event.UpdateEvent) bool { return place(e.ObjectOld) && !place(e.ObjectNew) },
-		DeleteFunc:  func(e event.DeleteEvent) bool { return place(e.Object) },
-	}
 }

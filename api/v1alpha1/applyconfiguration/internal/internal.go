@@ -377,6 +377,17 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: snapshot
       type:
         namedType: com.github.sei-operator.sei-operator.api.v1alpha1.SnapshotSource
+- name: com.github.sei-operator.sei-operator.api.v1alpha1.Reservation
+  map:
+    fields:
+    - name: kind
+      type:
+        namedType: com.github.sei-operator.sei-operator.api.v1alpha1.ReservationKind
+    - name: name
+      type:
+        scalar: string
+- name: com.github.sei-operator.sei-operator.api.v1alpha1.ReservationKind
+  scalar: string
 - name: com.github.sei-operator.sei-operator.api.v1alpha1.ResolvedPeers
   map:
     fields:
@@ -714,6 +725,14 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: podTemplateHash
       type:
         scalar: string
+    - name: reservations
+      type:
+        list:
+          elementType:
+            namedType: com.github.sei-operator.sei-operator.api.v1alpha1.Reservation
+          elementRelationship: associative
+          keys:
+          - name
     - name: resolvedPeers
       type:
         namedType: com.github.sei-operator.sei-operator.api.v1alpha1.ResolvedPeers
