@@ -2,7 +2,6 @@ package derived
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -91,7 +90,7 @@ func ReleaseReservations(ctx context.Context, s *scope.Scope) error {
 	}
 	for i := range held {
 		if err := s.Kube.LetGo(ctx, &held[i]); err != nil {
-			return fmt.Errorf("releasing the Lease %s: %w", held[i].Name, err)
+			return outcome(s, "Lease", held[i].Name, err)
 		}
 	}
 	return nil
@@ -108,5 +107,5 @@ func letGo(ctx context.Context, s *scope.Scope, name string) error {
 	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity != string(s.Node.UID) {
 		return nil // it is somebody else's by now
 	}
-	return s.Kube.LetGo(ctx, lease)
+	return outcome(s, "Lease", name, s.Kube.LetGo(ctx, lease))
 }

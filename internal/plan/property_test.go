@@ -267,8 +267,8 @@ func checkReplicas(t *rapid.T, in Input) {
 		return
 	}
 	had := keepsPod(in.Seen.StatefulSet)
-	// The one exception: seid runs, and stopping it now would ruin the volume.
-	waits := gate != nil && gate.Reason == v1alpha1.ReasonWaitingForSafeStop && had
+	// The one exception: seid runs, and stopping it now would cost the volume.
+	waits := had && gate != nil && (gate.Reason == v1alpha1.ReasonWaitingForSafeStop || gate.Reason == v1alpha1.ReasonDataVolumeTerminating)
 	if stops := in.Node.Spec.Paused || in.Node.DeletionTimestamp != nil; stops != waits {
 		t.Fatalf("a pod for a node that is paused or deleted: %+v", gate)
 	}

@@ -138,11 +138,11 @@ func TestTheLifeOfAStatefulSet(t *testing.T) {
 		},
 		"a key is not there": {
 			in: lost(validator, hasClaim(), allKeys, missing(SigningKey)), want: HoldCreation,
-			gate: wantGate{reason: v1alpha1.ReasonSecretNotFound, after: lookAgain, says: []string{"The Secret does not exist."}},
+			gate: wantGate{reason: v1alpha1.ReasonSecretNotFound, says: []string{"The Secret does not exist."}},
 		},
 		"a key is not there, and another pod uses the volume": {
 			in: lost(validator, hasClaim(), usedBy("job-1"), allKeys, missing(SigningKey)), want: HoldCreation,
-			gate: wantGate{reason: v1alpha1.ReasonSecretNotFound, after: lookAgain},
+			gate: wantGate{reason: v1alpha1.ReasonSecretNotFound},
 		},
 		"all keys are there": {in: lost(validator, hasClaim(), allKeys), want: Create},
 	} {
@@ -248,7 +248,7 @@ func TestReplicas(t *testing.T) {
 		},
 		"it was stopped, and a key is gone": {
 			in:   running(validator, hasClaim(), stopped, allKeys, missing(SigningKey)),
-			gate: wantGate{reason: v1alpha1.ReasonSecretNotFound, after: lookAgain},
+			gate: wantGate{reason: v1alpha1.ReasonSecretNotFound},
 		},
 		"it was stopped, and the keys are there": {in: running(validator, hasClaim(), stopped, allKeys), want: 1},
 	} {

@@ -24,7 +24,7 @@ func (r *Reconciler) release(ctx context.Context, s *scope.Scope, read *v1alpha1
 		return err
 	}
 	if err := derived.ReleaseReservations(ctx, s); err != nil {
-		return ignoreChanged(err)
+		return err
 	}
 	// The status was written since the node was read.
 	node := &v1alpha1.SeiNode{}
