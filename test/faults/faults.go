@@ -36,6 +36,8 @@ type Workload struct {
 	Done func(*Person) bool
 	// DeletesVolume: the claim of the data volume is to be deleted.
 	DeletesVolume bool
+	// ReplacesKey: the reservation of a key is let go while its node lives.
+	ReplacesKey bool
 }
 
 // Run fails the test if the operator does not survive a workload.

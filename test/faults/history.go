@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,10 +35,12 @@ type history struct {
 	uids map[thing][]types.UID
 	// users are the living pods of each claim.
 	users map[string]map[types.UID]string
+	// deleting are the nodes that are on their way out, or gone.
+	deleting map[string]bool
 }
 
 func newHistory() history {
-	return history{there: map[thing]version{}, uids: map[thing][]types.UID{}, users: map[string]map[types.UID]string{}}
+	return history{there: map[thing]version{}, uids: map[thing][]types.UID{}, users: map[string]map[types.UID]string{}, deleting: map[string]bool{}}
 }
 
 func thingOf(object client.Object) thing {
@@ -66,6 +69,7 @@ func (r *run) saw(before, after client.Object) {
 			r.lostClaim(object)
 		}
 	case *v1alpha1.SeiNode:
+		r.sawNode(object)
 		if before == nil || worthALook(before, object) {
 			r.enqueue(keyOf(object))
 		}
@@ -85,6 +89,8 @@ func (r *run) lost(object client.Object) {
 		r.sawPod(object, false)
 	case *corev1.PersistentVolumeClaim:
 		r.lostClaim(object)
+	case *coordinationv1.Lease:
+		r.lostLease(object)
 	case *v1alpha1.SeiNode:
 		r.enqueue(keyOf(object))
 	}

@@ -29,7 +29,7 @@ type Person struct{ run *run }
 func (p *Person) FullNode(change ...func(*v1alpha1.SeiNode)) *v1alpha1.SeiNode {
 	node := &v1alpha1.SeiNode{
 		ObjectMeta: metav1.ObjectMeta{Name: Node},
-		Spec:       v1alpha1.SeiNodeSpec{ChainID: "testnet-1", Image: Image, FullNode: &v1alpha1.FullNodeSpec{}},
+		Spec:       v1alpha1.SeiNodeSpec{ChainID: p.Chain(), Image: Image, FullNode: &v1alpha1.FullNodeSpec{}},
 	}
 	for _, f := range change {
 		f(node)

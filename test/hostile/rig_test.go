@@ -251,3 +251,7 @@ func (s *story) clear() {
 func (s *story) within() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(s.t.Context(), patience)
 }
+
+func named(namespace, name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: namespace, Name: name}
+}
