@@ -98,6 +98,17 @@ func acts() []act {
 		{
 			name: "edit pod",
 			do: func(s *story) bool {
+				return change(s, s.podName(), &corev1.Pod{}, func(p *corev1.Pod) { p.Spec.Containers[0].Image = "registry.example.com/evil:v1" })
+			},
+			check: func(s *story) {
+				cluster.Eventually(s.t, s.person, s.podName(), "a pod with the image of the spec", func(p *corev1.Pod) bool {
+					return p.Spec.Containers[0].Image == s.node().Spec.Image
+				})
+			},
+		},
+		{
+			name: "edit annotation of pod",
+			do: func(s *story) bool {
 				return change(s, s.podName(), &corev1.Pod{}, func(p *corev1.Pod) { p.Annotations[v1alpha1.AnnotationTemplateHash] = "edited" })
 			},
 		},
