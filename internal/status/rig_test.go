@@ -152,6 +152,30 @@ func parkedFor(reason string) edit {
 
 func noClaim(in *Input) { in.Seen.Claim = nil }
 
+// endingClaim says that somebody deleted the claim, which the pod keeps.
+func endingClaim(in *Input) { in.Seen.Claim.DeletionTimestamp = new(metav1.NewTime(now)) }
+
+// leasedToOther says that another node has the key in the Secret.
+func leasedToOther(kind plan.KeyKind) edit {
+	return func(in *Input) {
+		key(kind, plan.Key{PublicKey: "public", NodeID: "id"})(in)
+		in.Seen.Leases = map[string]plan.Lease{}
+		for _, wish := range plan.Wishes(in.Input) {
+			in.Seen.Leases[wish.Name] = plan.Lease{Holder: "other-uid", HolderName: "sei/other"}
+		}
+	}
+}
+
+// reserved says that the node has a key, by which it was approved.
+func reserved(kind v1alpha1.ReservationKind) edit {
+	return func(in *Input) {
+		in.Node.Status.Reservations = append(in.Node.Status.Reservations, v1alpha1.Reservation{Kind: kind, Name: "sei-key"})
+	}
+}
+
+// fullDisk says that less than a tenth of the disk is free.
+var fullDisk = sidecar(func(s *plan.Sidecar) { s.Status.TotalBytes, s.Status.FreeBytes = 1000, 1 })
+
 // usedByJob says that another pod uses the claim.
 func usedByJob(in *Input) { in.Seen.OtherPods = []string{"job-1"} }
 

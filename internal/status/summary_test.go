@@ -149,6 +149,22 @@ func TestSummary(t *testing.T) {
 		"an upgrade is due": {
 			in: running(upgrade(false)), ready: true, idle: true, reason: v1alpha1.ReasonRunning,
 		},
+		"its disk is nearly full": {
+			in: running(fullDisk), ready: true, idle: true, reason: v1alpha1.ReasonRunning,
+		},
+		"its disk is nearly full, and its pod crashes": {
+			in: running(fullDisk, crashing), reason: v1alpha1.ReasonDiskNearlyFull, says: []string{"data-node", "nearly full"},
+		},
+		"its disk is nearly full, and it is held": {
+			in: running(fullDisk, notReadyPod, holds), reason: v1alpha1.ReasonHeld,
+		},
+		"its claim is being deleted while it runs": {
+			in: running(endingClaim), ready: true, idle: true, reason: v1alpha1.ReasonRunning,
+		},
+		"another node has its key": {
+			in:      running(validator, leasedToOther(plan.SigningKey), decided(plan.Blocked, v1alpha1.ReasonKeyInUse, "In use.")),
+			stalled: true, idle: true, reason: v1alpha1.ReasonKeyInUse, says: []string{"In use."},
+		},
 		"its pod crashes": {
 			in:     running(crashing, doing(v1alpha1.PlanBootstrap)),
 			reason: v1alpha1.ReasonCrashLoopBackOff, says: []string{"node-0"},
@@ -283,6 +299,31 @@ func TestSummary(t *testing.T) {
 			}
 			if test.stalled && (stalled.Reason != ready.Reason || stalled.Message != ready.Message) {
 				t.Errorf("Ready is %+v and Stalled is %+v", ready, stalled)
+			}
+		})
+	}
+}
+
+// TestAStopThatWouldCostTheVolumeNeedsAPerson: nothing goes on until one has decided.
+func TestAStopThatWouldCostTheVolumeNeedsAPerson(t *testing.T) {
+	t.Parallel()
+	for name, stop := range map[string]edit{"a pause": asksForPause, "a deletion": deleted} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in := running(endingClaim, stop)
+			Set(in)
+			ready, stalled := find(t, in, v1alpha1.ConditionReady), find(t, in, v1alpha1.ConditionStalled)
+			for _, got := range []metav1.Condition{ready, stalled} {
+				if got.Reason != string(v1alpha1.ReasonDataVolumeTerminating) {
+					t.Errorf("the condition is %+v", got)
+				}
+				says(t, got.Message, "data-node", "volume pv-1", "Retain", "accept-volume-loss=claim-uid")
+			}
+			if ready.Status != no || stalled.Status != yes {
+				t.Errorf("Ready is %s and Stalled is %s", ready.Status, stalled.Status)
+			}
+			if got := find(t, in, v1alpha1.ConditionPaused); got.Status != no {
+				t.Errorf("others take the volume for free: %+v", got)
 			}
 		})
 	}
