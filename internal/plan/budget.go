@@ -64,7 +64,7 @@ func RecreateSlot(in Input) *v1alpha1.UpdateSlot {
 // does not answer is not known to be broken.
 func broken(in Input) bool {
 	reason, _ := PodTrouble(in.Seen.Pod, in.Seen.Now)
-	return reason != "" && reason != v1alpha1.ReasonPodUnreachable
+	return reason != "" && reason != v1alpha1.ReasonPodUnreachable || hasOtherKeys(in)
 }
 
 // Admit decides whether an update may start now, given why it is needed and who else of

@@ -27,7 +27,7 @@ type Drift struct {
 // drifts are asked in this order, so that of several differences the one is told
 // that a person would name first. What needs a new pod comes before what does not:
 // the new pod brings the configuration with it.
-var drifts = []func(Input) *Drift{imageDrift, sidecarImageDrift, templateDrift, foreignTemplate, configDrift}
+var drifts = []func(Input) *Drift{imageDrift, sidecarImageDrift, templateDrift, foreignTemplate, keyDrift, configDrift}
 
 // FindDrift is the first difference; nil: there is none.
 func FindDrift(in Input) *Drift {
@@ -84,6 +84,10 @@ func sidecarImageDrift(in Input) *Drift {
 // a hash is left as it is: a new version of the operator is no reason to replace it.
 func templateDrift(in Input) *Drift {
 	hash := template(in).Annotations[v1alpha1.AnnotationTemplateHash]
+	if madeFromTemplate(in) {
+		// Somebody may have edited the annotation of the pod, which makes it no other pod.
+		hash = in.Seen.StatefulSet.Spec.Template.Annotations[v1alpha1.AnnotationTemplateHash]
+	}
 	if hash == "" {
 		hash = in.Node.Status.PodTemplateHash
 	}
@@ -113,6 +117,15 @@ func foreignTemplate(in Input) *Drift {
 func ownsTemplate(in Input, set *appsv1.StatefulSet) bool {
 	owned, err := appsv1ac.ExtractStatefulSet(set, render.FieldManager)
 	return err == nil && owned.Spec != nil && equality.Semantic.DeepEqual(owned.Spec.Template, in.Want.StatefulSet.Spec.Template)
+}
+
+// keyDrift is about a pod that has keys which it must not start with, while the
+// Secrets have the right ones.
+func keyDrift(in Input) *Drift {
+	if in.Seen.Pod == nil || !hasOtherKeys(in) {
+		return nil
+	}
+	return nodeUpdate(v1alpha1.ReasonKeyIdentityChanged, "The pod %s does not have the keys of the Secrets, and seid does not run in it.", in.Seen.Pod.Name)
 }
 
 // configDrift is about the configuration, which reaches the pod that is there.
