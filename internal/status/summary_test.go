@@ -135,6 +135,10 @@ func TestSummary(t *testing.T) {
 			in:      running(parkedFor("KeyIdentityChanged"), crashing),
 			stalled: true, idle: true, reason: v1alpha1.ReasonKeyIdentityChanged, says: []string{"the key is another one"},
 		},
+		"seid may not start with its key, and the Secret holds another": {
+			in:      running(validator, key(plan.SigningKey, plan.Key{PublicKey: "public"}), reserved(v1alpha1.ReservationSigningKey), parkedFor("KeyIdentityChanged")),
+			stalled: true, idle: true, reason: v1alpha1.ReasonKeyIdentityChanged, says: []string{"the key is another one", "accept-key=public"},
+		},
 		"seid may not start, nobody says why": {
 			in: running(parkedFor("")), stalled: true, idle: true, reason: v1alpha1.ReasonPodNotReady,
 		},
