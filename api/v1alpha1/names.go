@@ -48,6 +48,11 @@ const (
 // that template.
 const AnnotationTemplateHash = "sei.io/pod-template-hash"
 
+// AnnotationRemovedFromTemplate on a StatefulSet says what the operator last removed
+// from its pod template, because somebody else had put it there. The same is not
+// removed again; without the annotation it is.
+const AnnotationRemovedFromTemplate = "sei.io/removed-from-template"
+
 // AnnotationBootstrapped on a data volume's claim holds the uid of the SeiNode
 // that finished its bootstrap on it.
 const AnnotationBootstrapped = "sei.io/bootstrapped"

@@ -97,7 +97,10 @@ const (
 	ReasonSidecarImageChanged ConditionReason = "SidecarImageChanged"
 	ReasonTemplateChanged     ConditionReason = "TemplateChanged"
 	ReasonConfigChanged       ConditionReason = "ConfigChanged"
-	ReasonUpToDate            ConditionReason = "UpToDate"
+	// ReasonForeignTemplate: somebody else put something into the template of the pod,
+	// and the operator does not remove it, or not again.
+	ReasonForeignTemplate ConditionReason = "ForeignTemplate"
+	ReasonUpToDate        ConditionReason = "UpToDate"
 )
 
 // Reasons of SidecarReady.

@@ -17,7 +17,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/applyconfigurations"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
 	"github.com/sei-operator/sei-operator/internal/render"
@@ -95,10 +97,11 @@ func (c *Client) SeiNodes(ctx context.Context, namespace string, labels map[stri
 	return list.Items, err
 }
 
-// PodsWithClaim are the pods that mount a claim, whoever made them.
+// PodsWithClaim are the pods that mount a claim, whoever made them. They are those of
+// the cache, and not to be changed.
 func (c *Client) PodsWithClaim(ctx context.Context, claim types.NamespacedName) ([]corev1.Pod, error) {
 	var list corev1.PodList
-	err := c.cached.List(ctx, &list, client.InNamespace(claim.Namespace), client.MatchingFields{indexClaim: claim.Name})
+	err := c.cached.List(ctx, &list, client.InNamespace(claim.Namespace), client.MatchingFields{indexClaim: claim.Name}, client.UnsafeDisableDeepCopy)
 	return list.Items, err
 }
 
@@ -164,6 +167,48 @@ func (c *Client) OnDelete(ctx context.Context, set *appsv1.StatefulSet) error {
 		after.DeepCopyInto(set)
 		return nil
 	})
+}
+
+// RemoveFields takes fields out of a StatefulSet that somebody else put there, and
+// writes down on it which. Server-side apply cannot: it removes only what it owns.
+func (c *Client) RemoveFields(ctx context.Context, set *appsv1.StatefulSet, fields *fieldpath.Set, note string) error {
+	after, err := without(set, fields)
+	if err != nil {
+		return fmt.Errorf("taking out of StatefulSet %s what somebody else put there: %w", set.Name, err)
+	}
+	metav1.SetMetaDataAnnotation(&after.ObjectMeta, v1alpha1.AnnotationRemovedFromTemplate, note)
+	return c.around(ctx, writeOf("patch", "StatefulSet", "", after), func(ctx context.Context) error {
+		return c.cached.Patch(ctx, after, sinceRead(set), client.FieldOwner(render.FieldManager))
+	})
+}
+
+// without is a StatefulSet without some fields.
+func without(set *appsv1.StatefulSet, fields *fieldpath.Set) (*appsv1.StatefulSet, error) {
+	scheme := runtime.NewScheme()
+	if err := appsv1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	converter := applyconfigurations.NewTypeConverter(scheme)
+	whole := set.DeepCopy()
+	whole.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("StatefulSet"))
+	typed, err := converter.ObjectToTyped(whole)
+	if err != nil {
+		return nil, err
+	}
+	rest, err := converter.TypedToObject(typed.RemoveItems(fields))
+	if err != nil {
+		return nil, err
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(rest)
+	if err != nil {
+		return nil, err
+	}
+	after := &appsv1.StatefulSet{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, after); err != nil {
+		return nil, err
+	}
+	after.TypeMeta = set.TypeMeta
+	return after, nil
 }
 
 // MustNotExist is the resourceVersion that makes Apply fail with a conflict when

@@ -1,6 +1,8 @@
 package kube
 
 import (
+	"slices"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,20 +46,20 @@ func slimContainers(containers []corev1.Container) []corev1.Container {
 	return slim
 }
 
-// keepOnlyNodes keeps StatefulSets of nodes as they are. Of all others, which may
-// only ever be in the way of a name, it keeps who they are.
+// keepOnlyNodes keeps StatefulSets of nodes, without who wrote their status. Of all
+// others, which may only ever be in the way of a name, it keeps who they are.
 func keepOnlyNodes(object any) (any, error) {
 	set, ok := object.(*appsv1.StatefulSet)
 	if !ok {
 		return object, nil
 	}
-	if _, ours := set.Labels[v1alpha1.LabelNode]; ours {
-		return set, nil
+	_, ours := set.Labels[v1alpha1.LabelNode]
+	if set.Spec.Selector != nil && !ours {
+		_, ours = set.Spec.Selector.MatchLabels[v1alpha1.LabelNode]
 	}
-	if set.Spec.Selector != nil {
-		if _, ours := set.Spec.Selector.MatchLabels[v1alpha1.LabelNode]; ours {
-			return set, nil
-		}
+	if ours {
+		set.ManagedFields = slices.Clip(slices.DeleteFunc(set.ManagedFields, func(entry metav1.ManagedFieldsEntry) bool { return entry.Subresource != "" }))
+		return set, nil
 	}
 	set.ManagedFields, set.Annotations = nil, nil
 	set.Spec = appsv1.StatefulSetSpec{Selector: set.Spec.Selector}

@@ -42,6 +42,9 @@ type Config struct {
 	// WatchNamespace is the one namespace to look after; empty: all.
 	WatchNamespace string
 
+	// Clock tells the time that plans and their deadlines go by; nil: the real one.
+	// Tests move it.
+	Clock clock.PassiveClock
 	// Resync is how often everything is looked at again although nothing happened;
 	// nil is the default of ten hours. Tests shorten it.
 	Resync *time.Duration
@@ -74,8 +77,11 @@ func Run(ctx context.Context, c Config) error {
 	if err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
+	if c.Clock == nil {
+		c.Clock = clock.RealClock{}
+	}
 	reconciler := &seinode.Reconciler{
-		Platform: c.Platform, Clock: clock.RealClock{}, Metrics: metrics,
+		Platform: c.Platform, Clock: c.Clock, Metrics: metrics,
 		Tools: scope.Tools{
 			Kube: kube.New(kube.Options{
 				Cached: m.GetClient(), Metadata: m.GetCache(), Live: m.GetAPIReader(), Namespace: c.Namespace, Around: c.AroundWrite,

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
+	"github.com/sei-operator/sei-operator/internal/owned"
 	"github.com/sei-operator/sei-operator/internal/render"
 	"github.com/sei-operator/sei-operator/internal/sidecar/api"
 )
@@ -49,6 +50,8 @@ type Observation struct {
 	// OtherPods are the names of living pods, other than Pod, that mount the claim.
 	OtherPods []string
 	Sidecar   Sidecar
+	// Owned tells what is ours of the objects above.
+	Owned *owned.Look
 	// Keys are what is known of the Secrets that the spec names; one that nobody
 	// looked at in this reconcile is absent.
 	Keys map[KeyKind]Key

@@ -77,6 +77,9 @@ func nodeUpdate(in Input) metav1.Condition {
 	case in.Decision.Step == plan.Waiting, in.Decision.Step == plan.BackOff && in.Node.Status.Phase == v1alpha1.PhaseRunning:
 		return condition(kind, metav1.ConditionFalse, in.Decision.Reason, in.Decision.Message)
 	}
+	if found := plan.InTemplate(in.Input); found != nil && found.Stays() {
+		return condition(kind, metav1.ConditionFalse, v1alpha1.ReasonForeignTemplate, found.Message)
+	}
 	return condition(kind, metav1.ConditionFalse, v1alpha1.ReasonUpToDate, "No update is under way.")
 }
 

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -94,6 +95,18 @@ func newPod() *corev1.Pod {
 			InitContainerStatuses: []corev1.ContainerStatus{{Name: "install"}, {Name: render.ContainerSidecar, State: started}},
 		},
 	}
+}
+
+// probedByPolicy is a template that is ours but for a probe that nobody owns.
+func probedByPolicy(in *Input) {
+	text, err := json.Marshal(in.Want.StatefulSet.Spec.Template)
+	if err == nil {
+		err = json.Unmarshal(text, &in.Seen.StatefulSet.Spec.Template)
+	}
+	if err != nil {
+		panic(err)
+	}
+	in.Seen.StatefulSet.Spec.Template.Spec.Containers[0].LivenessProbe = &corev1.Probe{}
 }
 
 func asksForPause(in *Input) { in.Node.Spec.Paused = true }

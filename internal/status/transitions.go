@@ -53,14 +53,22 @@ func tracked(before, after *v1alpha1.SeiNodeStatus) *scope.Event {
 	return told(false, "StatefulSetTracked", "The StatefulSet %s (uid %s) is the node's.", after.StatefulSet.Name, after.StatefulSet.UID)
 }
 
-// updateWaits tells of an update that has to wait for other nodes.
+// updateWaits tells of an update that has to wait for other nodes, of another reason to
+// wait (the same update failed elsewhere), and of what would reach the node without one.
 func updateWaits(before, after *v1alpha1.SeiNodeStatus) *scope.Event {
 	kind := string(v1alpha1.ConditionNodeUpdateInProgress)
 	waits, was := meta.FindStatusCondition(after.Conditions, kind), meta.FindStatusCondition(before.Conditions, kind)
-	if waits == nil || waits.Reason != string(v1alpha1.ReasonWaitingForBudget) || was != nil && was.Reason == waits.Reason {
+	if waits == nil {
 		return nil
 	}
-	return told(false, waits.Reason, "%s", waits.Message)
+	foreign := waits.Reason == string(v1alpha1.ReasonForeignTemplate)
+	if !foreign && waits.Reason != string(v1alpha1.ReasonWaitingForBudget) {
+		return nil
+	}
+	if was != nil && was.Reason == waits.Reason && (foreign || was.Message == waits.Message) {
+		return nil
+	}
+	return told(foreign, waits.Reason, "%s", waits.Message)
 }
 
 func readyChanged(before, after *v1alpha1.SeiNodeStatus) *scope.Event {

@@ -94,7 +94,11 @@ func TestTransitions(t *testing.T) {
 			want: []scope.Event{{Reason: "WaitingForBudget", Message: "for one"}},
 		},
 		"an update still has to wait": {
-			before: statusWith(updateIs(v1alpha1.ReasonWaitingForBudget, "for one")), after: statusWith(updateIs(v1alpha1.ReasonWaitingForBudget, "for two")),
+			before: statusWith(updateIs(v1alpha1.ReasonWaitingForBudget, "for one")), after: statusWith(updateIs(v1alpha1.ReasonWaitingForBudget, "for one")),
+		},
+		"an update has to wait for something else": {
+			before: statusWith(updateIs(v1alpha1.ReasonWaitingForBudget, "for its turn")), after: statusWith(updateIs(v1alpha1.ReasonWaitingForBudget, "for one that failed")),
+			want: []scope.Event{{Reason: "WaitingForBudget", Message: "for one that failed"}},
 		},
 		"an update that was done has to wait": {
 			before: statusWith(updateIs(v1alpha1.ReasonUpToDate, "for one")), after: statusWith(updateIs(v1alpha1.ReasonWaitingForBudget, "for one")),
@@ -102,6 +106,13 @@ func TestTransitions(t *testing.T) {
 		},
 		"an update no longer waits": {
 			before: statusWith(updateIs(v1alpha1.ReasonWaitingForBudget, "for one")), after: statusWith(updateIs(v1alpha1.ReasonUpToDate, "done")),
+		},
+		"somebody put something into the template": {
+			before: statusWith(updateIs(v1alpha1.ReasonUpToDate, "done")), after: statusWith(updateIs(v1alpha1.ReasonForeignTemplate, "a probe")),
+			want: []scope.Event{{Warning: true, Reason: "ForeignTemplate", Message: "a probe"}},
+		},
+		"it is still there": {
+			before: statusWith(updateIs(v1alpha1.ReasonForeignTemplate, "a probe")), after: statusWith(updateIs(v1alpha1.ReasonForeignTemplate, "a probe, too")),
 		},
 		"it becomes ready": {
 			before: statusWith(readyIs(no, v1alpha1.ReasonCatchingUp)), after: statusWith(readyIs(yes, v1alpha1.ReasonRunning)),

@@ -24,6 +24,9 @@ func restartSeid(ctx context.Context, s *scope.Scope, index int) (Outcome, error
 		if gate, forced = plan.SafeStop(s.Input, s.Node.Status.Plan.Tasks[index].StartTime.Time); gate != nil {
 			return Wait(gate.After, "%s", gate.Message), nil
 		}
+		if forced {
+			s.TellForcedStop()
+		}
 	}
 	outcome, result, err := onSidecar(ctx, s, index, tasks.TypeRestartSeid, tasks.RestartSeid{Force: forced})
 	if err != nil || result.Status != api.TaskFailed {

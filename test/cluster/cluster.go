@@ -42,10 +42,11 @@ type Cluster struct {
 	// from. A server bound to a pod's address is reached as the pod would be.
 	PodNetwork netip.Prefix
 
-	auditLog string
-	admin    *rest.Config
-	operator *rest.Config
-	person   *rest.Config
+	auditLog   string
+	components map[string]int // process ids by name
+	admin      *rest.Config
+	operator   *rest.Config
+	person     *rest.Config
 }
 
 // shared is the cluster of the test package, set by Main.
@@ -123,12 +124,13 @@ func Get(tb testing.TB) *Cluster {
 
 // labInfo is what the lab says about a control plane once it is ready.
 type labInfo struct {
-	Kubeconfig string       `json:"kubeconfig"`
-	Kubectl    string       `json:"kubectl"`
-	Dir        string       `json:"dir"`
-	Logs       string       `json:"logs"`
-	AuditLog   string       `json:"auditLog"`
-	PodNetwork netip.Prefix `json:"podNetwork"`
+	Kubeconfig string         `json:"kubeconfig"`
+	Kubectl    string         `json:"kubectl"`
+	Dir        string         `json:"dir"`
+	Logs       string         `json:"logs"`
+	AuditLog   string         `json:"auditLog"`
+	PodNetwork netip.Prefix   `json:"podNetwork"`
+	Components map[string]int `json:"components"`
 }
 
 // lab is the process that runs the control plane.

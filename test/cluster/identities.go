@@ -53,7 +53,7 @@ func newCluster(ctx context.Context, info labInfo) (*Cluster, error) {
 		return nil, err
 	}
 	return &Cluster{
-		Kubectl: info.Kubectl, PodNetwork: info.PodNetwork, auditLog: info.AuditLog,
+		Kubectl: info.Kubectl, PodNetwork: info.PodNetwork, auditLog: info.AuditLog, components: info.Components,
 		admin: admin, operator: operator, person: person,
 	}, nil
 }

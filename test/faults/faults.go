@@ -5,7 +5,9 @@
 // is run once undisturbed. Every write of the operator, to the API server and to
 // sidecars, is then known, and for each of them the workload is run twice more, in a
 // namespace of its own: once the operator dies just before the write, once just after
-// it, so that it never learns the answer. A fresh operator goes on. All of these runs
+// it, so that it never learns the answer. (Once only, where nothing happened since the
+// write before: whoever dies leaves nothing behind but the world.) A fresh operator
+// goes on. All of these runs
 // have to end in the same state as the undisturbed one, with the same destructive
 // acts and the same tasks run by the sidecars.
 //
@@ -34,6 +36,9 @@ type Workload struct {
 	Act func(*Person)
 	// Done tells whether the operator has dealt with it. It is asked when nothing moves.
 	Done func(*Person) bool
+	// Fleet: what is done is a matter of the operator alone, so that at most as many nodes
+	// as the budget allows may be updated at once.
+	Fleet bool
 	// DeletesVolume: the claim of the data volume is to be deleted.
 	DeletesVolume bool
 	// ReplacesKey: the reservation of a key is let go while its node lives.
@@ -51,8 +56,8 @@ func Run(t *testing.T, w Workload) {
 			sidecar++
 		}
 	}
-	t.Logf("%s: %d writes, %d of them to sidecars; the operator died %d times, %d points were missed, %d violations",
-		w.Name, len(found.writes), sidecar, found.deaths, len(found.missed), len(found.violations))
+	t.Logf("%s: %d writes, %d of them to sidecars; the operator died %d times, %d deaths would have left the same world as another, %d points were missed, %d violations",
+		w.Name, len(found.writes), sidecar, found.deaths, found.same, len(found.missed), len(found.violations))
 	for _, violation := range found.violations {
 		t.Errorf("%s: %s", w.Name, violation)
 	}
@@ -79,6 +84,9 @@ type report struct {
 	// and never came by.
 	deaths int
 	missed []point
+	// same is how many deaths were left out, because they leave behind the same world as
+	// another.
+	same int
 	// violations are what a person would call a bug, and where the operator died.
 	violations []string
 }
@@ -100,7 +108,9 @@ func explore(t *testing.T, w Workload, around wrap, chosen func(point) bool) rep
 	if len(found.violations) > 0 {
 		return found // there is nothing to compare with
 	}
-	for _, where := range pointsOf(undisturbed.writes) {
+	points, same := pointsOf(undisturbed.writes)
+	found.same = same
+	for _, where := range points {
 		if !chosen(where) {
 			continue
 		}

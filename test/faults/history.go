@@ -37,10 +37,15 @@ type history struct {
 	users map[string]map[types.UID]string
 	// deleting are the nodes that are on their way out, or gone.
 	deleting map[string]bool
+	// updated are the nodes that take a place in the update budget.
+	updated map[string]v1alpha1.UpdateSlot
 }
 
 func newHistory() history {
-	return history{there: map[thing]version{}, uids: map[thing][]types.UID{}, users: map[string]map[types.UID]string{}, deleting: map[string]bool{}}
+	return history{
+		there: map[thing]version{}, uids: map[thing][]types.UID{}, users: map[string]map[types.UID]string{},
+		deleting: map[string]bool{}, updated: map[string]v1alpha1.UpdateSlot{},
+	}
 }
 
 func thingOf(object client.Object) thing {
@@ -70,6 +75,7 @@ func (r *run) saw(before, after client.Object) {
 		}
 	case *v1alpha1.SeiNode:
 		r.sawNode(object)
+		r.sawPlace(object)
 		if before == nil || worthALook(before, object) {
 			r.enqueue(keyOf(object))
 		}

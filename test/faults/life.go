@@ -15,7 +15,6 @@ import (
 	"github.com/sei-operator/sei-operator/internal/controller/seinode"
 	"github.com/sei-operator/sei-operator/internal/kube"
 	"github.com/sei-operator/sei-operator/internal/peers"
-	"github.com/sei-operator/sei-operator/internal/platform"
 	"github.com/sei-operator/sei-operator/internal/scope"
 )
 
@@ -44,7 +43,7 @@ func newLife(r *run) *life {
 		Agents: l.agents, Peers: peers.New(),
 		Report: &seinode.Reporter{Recorder: recorder{}, Metrics: metrics},
 	}
-	l.reconciler = &seinode.Reconciler{Tools: tools, Platform: platform.Default(), Clock: r.clock, Metrics: metrics}
+	l.reconciler = &seinode.Reconciler{Tools: tools, Platform: r.platform, Clock: r.clock, Metrics: metrics}
 	if r.wrap != nil {
 		l.reconciler = r.wrap(l.reconciler, tools)
 	}

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,7 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
+	"github.com/sei-operator/sei-operator/internal/controller/seinode"
 	"github.com/sei-operator/sei-operator/internal/plan"
+	"github.com/sei-operator/sei-operator/internal/platform"
 	"github.com/sei-operator/sei-operator/internal/scope"
 	"github.com/sei-operator/sei-operator/internal/sidecar/api"
 )
@@ -48,6 +51,20 @@ var (
 		Prepare: func(p *Person) { p.Bring(p.FullNode()) },
 		Act:     func(p *Person) { p.Delete(Node, &corev1.Service{}) },
 		Done:    func(p *Person) bool { return p.Get(Node, &corev1.Service{}) && p.Ready() },
+	}
+	rolled = Workload{
+		Name: "a new version rolls two nodes",
+		Prepare: func(p *Person) {
+			for _, name := range []string{"alpha", "beta"} {
+				p.Create(p.Of(name).FullNode())
+				p.Until("the node to be ready", p.Of(name).Ready)
+			}
+		},
+		Act: func(p *Person) {
+			p.Upgrade(func(s *platform.Settings) { s.SidecarImage = "registry.example.com/sidecar:v2" })
+		},
+		Done:  func(p *Person) bool { return p.Ready() && p.Of("beta").Ready() },
+		Fleet: true,
 	}
 	broughtUp = Workload{
 		Name: "bootstrap",
@@ -98,6 +115,27 @@ func TestAnOperatorThatDoesNotBehaveIsNoticed(t *testing.T) {
 			want: `"Type": "configure-genesis"`,
 		},
 		{
+			name: "after a restart it forgets who is being updated", workload: rolled,
+			broken: afterARestart(func(ctx context.Context, tools scope.Tools, node *v1alpha1.SeiNode) error {
+				if node.Status.Slot == nil {
+					return nil
+				}
+				after := node.DeepCopy()
+				after.Status.Slot = nil
+				return tools.Kube.PatchStatus(ctx, node, after)
+			}),
+			dies: "dies after delete Pod alpha-0 #1",
+			want: "more nodes than the budget allows are updated at once: beta, alpha",
+		},
+		{
+			name: "it has a greater budget than it says", workload: rolled,
+			broken: func(inner reconcile.Reconciler, _ scope.Tools) reconcile.Reconciler {
+				inner.(*seinode.Reconciler).Platform.MaxConcurrentUpdates = 2
+				return inner
+			},
+			want: "more nodes have a place in the update budget than it has: alpha, beta",
+		},
+		{
 			name: "it does something on its way out", workload: serviceDeleted,
 			broken: func(inner reconcile.Reconciler, tools scope.Tools) reconcile.Reconciler {
 				return reconciler(func(ctx context.Context, request reconcile.Request) (result reconcile.Result, err error) {
@@ -136,5 +174,18 @@ func TestAnOperatorThatDoesNotBehaveIsNoticed(t *testing.T) {
 				t.Errorf("%q is not in what was found:\n%s", c.want, all)
 			}
 		})
+	}
+}
+
+func TestADeathThatLeavesTheSameWorldIsLeftOut(t *testing.T) {
+	points, same := pointsOf([]write{
+		{kind: "a", before: "1", after: "2"}, {kind: "b", before: "2", after: "3"}, {kind: "a", before: "4", after: "5"}, {kind: "a"},
+	})
+	want := []point{
+		{kind: "a", nth: 1}, {kind: "a", nth: 1, after: true}, {kind: "b", nth: 1, after: true},
+		{kind: "a", nth: 2}, {kind: "a", nth: 2, after: true}, {kind: "a", nth: 3}, {kind: "a", nth: 3, after: true},
+	}
+	if !slices.Equal(points, want) || same != 1 {
+		t.Errorf("the points are %v, and %d are left out", points, same)
 	}
 }

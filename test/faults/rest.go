@@ -33,6 +33,7 @@ const patience = 60 * time.Second
 // rest lets everybody work until nothing moves: neither the operator, nor Kubernetes,
 // nor a sidecar. The clock stands still meanwhile.
 func (r *run) rest() {
+	r.rests++
 	// Everything that matters comes with an event, but for the ends of what a sidecar
 	// does when nobody is connected to it.
 	look := time.NewTicker(20 * time.Millisecond)
@@ -218,7 +219,7 @@ func (r *run) sidecarMoves(o *objects) string {
 		}
 		for j := range o.pods.Items {
 			pod := &o.pods.Items[j]
-			if r.life == nil || r.deaf > 0 || pod.Labels[v1alpha1.LabelNode] != node.Name || !plan.PodAlive(pod) {
+			if r.life == nil || r.deaf[node.Name] > 0 || pod.Labels[v1alpha1.LabelNode] != node.Name || !plan.PodAlive(pod) {
 				continue
 			}
 			if what := r.untold(node, pod); what != "" {
@@ -267,7 +268,7 @@ func (r *run) ended(node *v1alpha1.SeiNode, id string, counted int) bool {
 func essence(status api.Status) api.Status {
 	return api.Status{
 		Approved: status.Approved, Approval: status.Approval, Held: status.Held, Config: status.Config, NodeID: status.NodeID,
-		Seid: api.Seid{State: status.Seid.State, Instance: status.Seid.Instance},
+		Seid: api.Seid{State: status.Seid.State, Instance: status.Seid.Instance, SafeToStop: status.Seid.SafeToStop},
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
+	"github.com/sei-operator/sei-operator/internal/platform"
 	"github.com/sei-operator/sei-operator/test/nodes"
 )
 
@@ -38,13 +39,15 @@ type run struct {
 	namespace string
 	sidecars  *nodes.Fleet
 	clock     *clocktesting.FakePassiveClock
+	platform  platform.Settings
 	life      *life // nil while there is no operator
 
 	// Used by the goroutine of the run alone.
 	due        map[types.NamespacedName]time.Time
 	failures   map[types.NamespacedName]int
 	reconciles int
-	deaf       int // how many wishes there are that sidecars cannot be reached
+	rests      int
+	deaf       map[string]int // by node: how many wishes there are that its sidecar cannot be reached
 
 	mu         sync.Mutex
 	something  chan struct{} // has an element when something happened
@@ -64,8 +67,9 @@ func execute(t *testing.T, w *world, workload Workload, around wrap, where *poin
 		t: t, world: w, workload: workload, wrap: around, point: where,
 		namespace: w.cluster.Namespace(t),
 		// It starts at the real time, which pods and their containers live by.
-		clock: clocktesting.NewFakePassiveClock(time.Now()),
-		due:   map[types.NamespacedName]time.Time{}, failures: map[types.NamespacedName]int{},
+		clock: clocktesting.NewFakePassiveClock(time.Now()), platform: platform.Default(),
+		deaf: map[string]int{},
+		due:  map[types.NamespacedName]time.Time{}, failures: map[types.NamespacedName]int{},
 		something: make(chan struct{}, 1), history: newHistory(), count: map[string]int{},
 	}
 	r.sidecars = nodes.Start(t, w.cluster, nodes.Options{Namespace: r.namespace})
@@ -115,7 +119,7 @@ func (r *run) through() (end string, ok bool) {
 			panic(reason)
 		}
 	}()
-	p := &Person{run: r}
+	p := &Person{run: r, node: Node}
 	r.start()
 	if r.workload.Prepare != nil {
 		r.workload.Prepare(p)

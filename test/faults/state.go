@@ -50,6 +50,7 @@ func (r *run) state() string {
 		}
 	}
 	r.mu.Unlock()
+	slices.Sort(destroyed) // which node of several comes first does not matter
 	text, err := json.MarshalIndent(map[string]any{
 		"objects": all, "objects that there ever were": made, "tasks on the volume": claims, "deleted by the operator": destroyed,
 	}, "", " ")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
 	"github.com/sei-operator/sei-operator/internal/agents"
@@ -20,6 +21,8 @@ type write struct {
 	destroys bool
 	// how it went.
 	how string
+	// before and after are how the world was; empty where nobody wants to know.
+	before, after string
 }
 
 func (w write) String() string { return w.kind + ": " + w.how }
@@ -59,17 +62,21 @@ func (p point) String() string {
 	return fmt.Sprintf("dies %s %s #%d", when, p.kind, p.nth)
 }
 
-// pointsOf are two points for every write.
-func pointsOf(writes []write) []point {
-	var points []point
+// pointsOf are two points for every write, before and after it. Where nothing happened
+// between two writes, the one who dies before the second leaves behind the same world
+// as the one who died after the first, so that is left out, and counted.
+func pointsOf(writes []write) (points []point, same int) {
 	count := map[string]int{}
-	for _, w := range writes {
+	for i, w := range writes {
 		count[w.kind]++
-		for _, after := range []bool{false, true} {
-			points = append(points, point{kind: w.kind, nth: count[w.kind], after: after})
+		if i > 0 && w.before != "" && w.before == writes[i-1].after {
+			same++
+		} else {
+			points = append(points, point{kind: w.kind, nth: count[w.kind]})
 		}
+		points = append(points, point{kind: w.kind, nth: count[w.kind], after: true})
 	}
-	return points
+	return points, same
 }
 
 // death is the panic with which the operator dies. Nothing that comes after the write
@@ -80,6 +87,9 @@ var errDead = errors.New("this operator is dead")
 
 // aroundWrite is around every write to the API server.
 func (l *life) aroundWrite(ctx context.Context, w kube.Write, do func(context.Context) error) error {
+	if w.Verb == "delete" && w.Kind == "Pod" {
+		l.mustFitBudget(ctx, strings.TrimSuffix(w.Key.Name, "-0"))
+	}
 	return l.around(ctx, &write{kind: kindOf(w), destroys: w.Verb == "delete"}, do)
 }
 
@@ -90,6 +100,9 @@ func (l *life) aroundCall(ctx context.Context, call agents.Call, do func(context
 		w.kind, w.destroys = fmt.Sprintf("delete a task of %s", call.Node.Name), true
 	} else {
 		l.mustBePlanned(ctx, call)
+	}
+	if call.TaskType == plan.TaskRestartSeid {
+		l.mustFitBudget(ctx, call.Node.Name)
 	}
 	return l.around(ctx, w, do)
 }
@@ -133,7 +146,9 @@ func (l *life) around(ctx context.Context, w *write, do func(context.Context) er
 		w.how = wasNeverBegun
 		l.die()
 	}
+	w.before = l.run.fingerprint()
 	err := do(ctx)
+	w.after = l.run.fingerprint()
 	switch {
 	case err != nil:
 		w.how = err.Error()

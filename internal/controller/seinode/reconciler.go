@@ -17,6 +17,7 @@ import (
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
 	"github.com/sei-operator/sei-operator/internal/derived"
 	"github.com/sei-operator/sei-operator/internal/observe"
+	"github.com/sei-operator/sei-operator/internal/owned"
 	"github.com/sei-operator/sei-operator/internal/plan"
 	"github.com/sei-operator/sei-operator/internal/platform"
 	"github.com/sei-operator/sei-operator/internal/render"
@@ -38,7 +39,9 @@ type Reconciler struct {
 	Metrics *Metrics
 
 	budget budget
-	keys   observe.Keys
+	// owned spares the comparison of objects that did not change since the last look.
+	owned owned.Memory
+	keys  observe.Keys
 }
 
 // Reconcile looks at one node and takes it one step further.
@@ -50,6 +53,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		}
 		r.Tools.Agents.Forget(request.NamespacedName)
 		r.Metrics.Forget(request.NamespacedName)
+		r.owned.Forget(request.NamespacedName)
 		return reconcile.Result{}, nil
 	}
 	// Alone and first: from here on the node cannot go away without being stopped.
@@ -78,11 +82,13 @@ func (r *Reconciler) observe(ctx context.Context, node *v1alpha1.SeiNode) (*scop
 		return nil, err
 	}
 	s := &scope.Scope{Tools: r.Tools, Input: plan.Input{Node: node.DeepCopy(), Persisted: node.Status.DeepCopy(), Seen: seen}}
+	s.Seen.Owned = r.owned.Look(s.Key())
 	s.Want, err = render.Node(node, r.Platform)
 	if err != nil {
 		s.RenderProblem = err.Error()
 	}
 	if node.DeletionTimestamp != nil {
+		plan.Rebuild(s.Input)
 		return s, nil // no pod of it comes to be any more
 	}
 	if s.Seen.Keys, err = r.keys.Look(ctx, r.Tools.Kube, node); err != nil {

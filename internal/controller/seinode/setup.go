@@ -77,7 +77,7 @@ func Setup(m manager.Manager, r *Reconciler, waker *Waker) error {
 		Watches(&corev1.PersistentVolume{}, byClaim).
 		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.usersOfSecret)).
 		Watches(&coordinationv1.Lease{}, handler.EnqueueRequestsFromMapFunc(r.usersOfLease)).
-		Watches(&v1alpha1.SeiNode{}, handler.EnqueueRequestsFromMapFunc(r.waiters), builder.WithPredicates(freesPlace())).
+		Watches(&v1alpha1.SeiNode{}, handler.EnqueueRequestsFromMapFunc(r.waiters), builder.WithPredicates(concernsWaiters())).
 		WatchesRawSource(waker).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,

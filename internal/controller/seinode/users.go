@@ -117,9 +117,10 @@ func (r *Reconciler) waiters(ctx context.Context, object kube.Object) []reconcil
 	return append(r.chainWith(ctx, node.Spec.ChainID, budget), r.waitForReservation(ctx, node.Spec.ChainID)...)
 }
 
-// freesPlace lets a node pass that no longer takes a place in the update budget, or is
-// gone with all that it had.
-func freesPlace() predicate.Predicate {
+// concernsWaiters lets a node pass that no longer takes a place in the update budget,
+// by which a chain gets frozen or goes on (its update failed, it is asked to try again,
+// or it is ready after all), or that is gone with all that it had.
+func concernsWaiters() predicate.Predicate {
 	place := func(object kube.Object) bool {
 		node, ok := object.(*v1alpha1.SeiNode)
 		return ok && node.Status.Slot != nil
@@ -127,7 +128,25 @@ func freesPlace() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc:  func(event.CreateEvent) bool { return false },
 		GenericFunc: func(event.GenericEvent) bool { return false },
-		UpdateFunc:  func(e event.UpdateEvent) bool { return place(e.ObjectOld) && !place(e.ObjectNew) },
-		DeleteFunc:  func(event.DeleteEvent) bool { return true },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return place(e.ObjectOld) && !place(e.ObjectNew) || failureOf(e.ObjectOld) != failureOf(e.ObjectNew)
+		},
+	}
+}
+
+// failure is what a chain may be frozen by; zero: nothing.
+type failure struct {
+	message, retry string
+	ready          bool
+}
+
+func failureOf(object kube.Object) failure {
+	node, ok := object.(*v1alpha1.SeiNode)
+	if !ok || node.Status.LastPlan == nil || node.Status.LastPlan.Outcome != v1alpha1.PlanOutcomeFailed {
+		return failure{}
+	}
+	return failure{
+		message: node.Status.LastPlan.Message, retry: node.Annotations[v1alpha1.AnnotationRetry],
+		ready: meta.IsStatusConditionTrue(node.Status.Conditions, string(v1alpha1.ConditionReady)),
 	}
 }
