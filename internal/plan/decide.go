@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -58,6 +59,8 @@ func Decide(in Input) Decision {
 		return decideRunning(in)
 	case in.Node.Status.Phase != v1alpha1.PhaseRunning:
 		return begin(in, v1alpha1.PlanBootstrap, v1alpha1.ReasonBootstrapping, "The node is brought up for the first time.")
+	case replacesVolume(in):
+		return begin(in, v1alpha1.PlanBootstrap, v1alpha1.ReasonBootstrapping, "The node is brought up on another volume, which a person accepted in place of the lost one.")
 	}
 	return decideBroughtUp(in)
 }
@@ -113,8 +116,20 @@ func supersededBecause(in Input, current *v1alpha1.Plan) string {
 		return "The pod that is wanted changed since the last plan was made."
 	case current.ConfigHash != in.Want.ConfigHash:
 		return "The configuration that is wanted changed since the last plan was made."
+	case replacesVolume(in) && (current.Type != v1alpha1.PlanBootstrap || completed(current, TaskEnsureDataPVC)):
+		return "The volume was lost since the last plan was made, and a person accepted another one."
+	case completed(current, TaskApplyStatefulSet) && !completed(current, TaskObserveImage) && current.Type == v1alpha1.PlanNodeUpdate &&
+		StatefulSet(in).Action == Assert && foreignTemplate(in) != nil:
+		return "Somebody edited the template of the StatefulSet since the last plan applied it."
 	}
 	return ""
+}
+
+// completed tells whether a plan has completed a task.
+func completed(p *v1alpha1.Plan, task string) bool {
+	return slices.ContainsFunc(p.Tasks, func(t v1alpha1.PlanTask) bool {
+		return t.Type == task && t.Status == v1alpha1.PlanTaskComplete
+	})
 }
 
 // begin starts a plan, unless a gate is shut or the last one failed just now.

@@ -96,6 +96,13 @@ func trackedVolume(node *v1alpha1.SeiNode) *v1alpha1.ObjectIdentity {
 	return tracked
 }
 
+// replacesVolume tells whether the volume is lost and a person accepted another in its
+// place, which the node is yet to be brought up on.
+func replacesVolume(in Input) bool {
+	lost := in.Node.Status.DataVolume
+	return lost != nil && trackedVolume(in.Node) == nil && (in.Seen.Claim == nil || in.Seen.Claim.UID != lost.UID)
+}
+
 func imported(node *v1alpha1.SeiNode) bool {
 	return node.Spec.DataVolume != nil && node.Spec.DataVolume.Import != nil
 }
