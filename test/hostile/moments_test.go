@@ -161,10 +161,9 @@ func pendingPeer() moment {
 			}}}
 		},
 		hold: func(s *story) (reached, release func()) {
-			s.create(&v1alpha1.SeiNode{
-				ObjectMeta: metav1.ObjectMeta{Namespace: s.name.Namespace, Name: stranger(s).Name, Labels: label(s)},
-				Spec:       v1alpha1.SeiNodeSpec{ChainID: s.chain, Image: rig.Image, Paused: true, FullNode: &v1alpha1.FullNodeSpec{}},
-			})
+			peer := rig.Validator(stranger(s), s.chain) // its keys are nowhere
+			peer.Labels = label(s)
+			s.create(peer)
 			return func() {
 				s.until("the peer to be waited for", func(n *v1alpha1.SeiNode) bool { return runs(n, plan.TaskDiscoverPeers) })
 			}, func() { s.delete(stranger(s), &v1alpha1.SeiNode{}) }
