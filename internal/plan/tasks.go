@@ -1,6 +1,10 @@
 package plan
 
-import "github.com/sei-operator/sei-operator/api/v1alpha1"
+import (
+	"slices"
+
+	"github.com/sei-operator/sei-operator/api/v1alpha1"
+)
 
 // The types of tasks.
 const (
@@ -27,6 +31,11 @@ var keyTasks = map[KeyKind]string{
 	SigningKey:      TaskValidateSigningKey,
 	NodeKey:         TaskValidateNodeKey,
 	OperatorKeyring: TaskValidateOperatorKeyring,
+}
+
+// KeysNeededBy are the keys without which a task waits.
+func KeysNeededBy(spec *v1alpha1.SeiNodeSpec, task string) []KeyKind {
+	return slices.DeleteFunc(KeysOf(spec), func(kind KeyKind) bool { return task != keyTasks[kind] && task != TaskMarkReady })
 }
 
 // tasksOf are the tasks of a plan, in order.

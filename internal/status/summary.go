@@ -23,7 +23,7 @@ type verdict struct {
 // its effects.
 var checks = []func(Input) *verdict{
 	beingDeleted, isPaused, inTrouble, volumeTrouble, gateShut, isHeld, parked, upgradeHalt, diskFull, podTrouble, stoodStill,
-	scaledToZero, unsafeStop, planUnderWay, planFailed, sidecarTrouble, notReady,
+	scaledToZero, unsafeStop, keyHoldsPlan, planUnderWay, planFailed, sidecarTrouble, notReady,
 }
 
 func summary(in Input) verdict {
@@ -133,7 +133,7 @@ func parked(in Input) *verdict {
 	}
 	for _, kind := range plan.KeysOf(&in.Node.Spec) {
 		if gate := plan.KeyTrouble(in.Input, kind); gate != nil && gate.Reason == reason {
-			return person(reason, "seid is not started: %s %s", seid.Message, gate.Message)
+			return person(reason, "%s", gate.Message) // it says what to do
 		}
 	}
 	return person(reason, "seid is not started: %s", seid.Message)
@@ -198,6 +198,25 @@ func unsafeStop(in Input) *verdict {
 		}
 		if gate, _ := plan.SafeStop(in.Input, task.StartTime.Time); gate != nil && strings.HasPrefix(gate.Message, strings.TrimSuffix(task.Message, "...")) {
 			return because(gate.Reason, "%s", gate.Message)
+		}
+	}
+	return nil
+}
+
+// keyHoldsPlan tells of a key that could be used when a plan began, and cannot when it
+// comes to it: another node was faster, or the Secret changed.
+func keyHoldsPlan(in Input) *verdict {
+	if in.Node.Status.Plan == nil {
+		return nil
+	}
+	for _, task := range in.Node.Status.Plan.Tasks {
+		if task.Status != v1alpha1.PlanTaskRunning {
+			continue
+		}
+		for _, kind := range plan.KeysNeededBy(&in.Node.Spec, task.Type) {
+			if gate := plan.KeyTrouble(in.Input, kind); gate != nil {
+				return &verdict{Gate: *gate}
+			}
 		}
 	}
 	return nil
