@@ -86,7 +86,6 @@ func withPolicy(volume *v1alpha1.DataVolumeSpec) *v1alpha1.DataVolumeSpec {
 // SeiNode, until one of the ways is taken that the condition tells.
 func TestTheClaimIsDeletedUnderALivePod(t *testing.T) {
 	for name, stop := range map[string]func(*story){
-		"update": setImage(otherImage),
 		"pause":  setPaused(true),
 		"delete": deleteNode,
 	} {
@@ -129,6 +128,22 @@ func TestTheClaimIsDeletedUnderALivePod(t *testing.T) {
 	}
 }
 
+// An update would need a new pod, which a claim that is being deleted does not take. So
+// it waits, whatever becomes of the claim.
+func TestAnUpdateDoesNotCostTheClaim(t *testing.T) {
+	s := alone(t)
+	s.up()
+	pod, claim := s.pod(), s.claim()
+	s.delete(s.claimName(), &corev1.PersistentVolumeClaim{})
+	s.says(v1alpha1.ConditionDataVolumeReady, metav1.ConditionFalse, v1alpha1.ReasonDataVolumeTerminating)
+	setImage(otherImage)(s)
+	s.says(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonDataVolumeTerminating, "Retain")
+	retainVolume(s)
+	s.annotate(v1alpha1.AnnotationAcceptVolumeLoss, string(claim.UID))
+	s.podStays(pod.UID)
+	s.clear()
+}
+
 // retainVolume does what saves the data: it outlives its claim.
 func retainVolume(s *story) {
 	s.t.Helper()
@@ -152,10 +167,14 @@ func TestTheStatusOfARunningValidatorIsEmptied(t *testing.T) {
 	if after.Status.DataVolume == nil || after.Status.DataVolume.UID != before.Status.DataVolume.UID {
 		t.Errorf("the volume was %+v and is %+v", before.Status.DataVolume, after.Status.DataVolume)
 	}
-	if !slices.Equal(after.Status.Reservations, before.Status.Reservations) {
+	if !slices.Equal(sorted(after.Status.Reservations), sorted(before.Status.Reservations)) {
 		t.Errorf("reserved were %v and are %v", before.Status.Reservations, after.Status.Reservations)
 	}
 	s.clear()
+}
+
+func sorted(reservations []v1alpha1.Reservation) []v1alpha1.Reservation {
+	return slices.SortedFunc(slices.Values(reservations), func(a, b v1alpha1.Reservation) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // Another key appears in the Secret of a running validator. It runs on with the old

@@ -70,7 +70,11 @@ func callWitness(tb testing.TB, person client.WithWatch) *witness {
 			tb.Fatalf("reading %T: %v", list, err)
 		}
 		_ = meta.EachListItem(list, func(item runtime.Object) error {
-			w.saw(watch.Added, item.(client.Object))
+			object := item.(client.Object)
+			if object.GetDeletionTimestamp() != nil {
+				w.askedFor(object.GetUID()) // before the witness came
+			}
+			w.saw(watch.Added, object)
 			return nil
 		})
 		v.version = list.GetResourceVersion()
