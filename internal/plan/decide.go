@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -117,8 +118,18 @@ func supersededBecause(in Input, current *v1alpha1.Plan) string {
 		return "The pod that is wanted changed since the last plan was made."
 	case current.ConfigHash != in.Want.ConfigHash:
 		return "The configuration that is wanted changed since the last plan was made."
+	case completed(current, TaskApplyStatefulSet) && !completed(current, TaskObserveImage) && current.Type == v1alpha1.PlanNodeUpdate &&
+		StatefulSet(in).Action == Assert && foreignTemplate(in) != nil:
+		return "Somebody edited the template of the StatefulSet since the last plan applied it."
 	}
 	return ""
+}
+
+// completed tells whether a plan has completed a task.
+func completed(p *v1alpha1.Plan, task string) bool {
+	return slices.ContainsFunc(p.Tasks, func(t v1alpha1.PlanTask) bool {
+		return t.Type == task && t.Status == v1alpha1.PlanTaskComplete
+	})
 }
 
 // begin starts a plan, unless a gate is shut or the last one failed just now.

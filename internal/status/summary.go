@@ -131,6 +131,11 @@ func parked(in Input) *verdict {
 	if reason == "" {
 		reason = v1alpha1.ReasonPodNotReady
 	}
+	for _, kind := range plan.KeysOf(&in.Node.Spec) {
+		if gate := plan.KeyTrouble(in.Input, kind); gate != nil && gate.Reason == reason {
+			return person(reason, "%s", gate.Message) // it says what to do
+		}
+	}
 	return person(reason, "seid is not started: %s", seid.Message)
 }
 

@@ -5,9 +5,7 @@ import (
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
 	"github.com/sei-operator/sei-operator/internal/plan"
@@ -28,7 +26,7 @@ func replacePod(ctx context.Context, s *scope.Scope, index int) (Outcome, error)
 	if outcome, ready := revisionKnown(set); !ready {
 		return outcome, nil
 	}
-	if pod == nil || !stale(set, pod) {
+	if pod == nil || !plan.Stale(s.Input) {
 		return Done(""), nil
 	}
 	if pod.DeletionTimestamp != nil {
@@ -73,10 +71,4 @@ func revisionKnown(set *appsv1.StatefulSet) (Outcome, bool) {
 		return Wait(0, "Waits for Kubernetes to take note of the StatefulSet %s.", set.Name), false
 	}
 	return Outcome{}, true
-}
-
-// stale tells whether a pod was made by this StatefulSet from another template.
-func stale(set *appsv1.StatefulSet, pod *corev1.Pod) bool {
-	revision, labelled := pod.Labels[appsv1.StatefulSetRevisionLabel]
-	return labelled && metav1.IsControlledBy(pod, set) && revision != set.Status.UpdateRevision
 }

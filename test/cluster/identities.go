@@ -109,6 +109,21 @@ func (c *Cluster) PersonKubeconfig(tb testing.TB) string {
 	return path
 }
 
+// Reclaim says what becomes of a volume when its claim is gone. Volumes belong to no
+// namespace, so this is done as those do who look after the cluster's storage.
+func (c *Cluster) Reclaim(tb testing.TB, volume string, policy corev1.PersistentVolumeReclaimPolicy) {
+	tb.Helper()
+	admin, found := mustClient(tb, c.admin), &corev1.PersistentVolume{}
+	if err := admin.Get(tb.Context(), client.ObjectKey{Name: volume}, found); err != nil {
+		tb.Fatalf("reading the volume %s: %v", volume, err)
+	}
+	before := found.DeepCopy()
+	found.Spec.PersistentVolumeReclaimPolicy = policy
+	if err := admin.Patch(tb.Context(), found, client.MergeFrom(before)); err != nil {
+		tb.Fatalf("changing the volume %s: %v", volume, err)
+	}
+}
+
 // Namespace makes a namespace for one test.
 func (c *Cluster) Namespace(tb testing.TB) string {
 	tb.Helper()

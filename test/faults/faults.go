@@ -46,6 +46,8 @@ type Workload struct {
 	TasksFirst bool
 	// AnyOrder: it does not matter in which order sidecars ran their tasks.
 	AnyOrder bool
+	// ReplacesKey: the reservation of a key is let go while its node lives.
+	ReplacesKey bool
 }
 
 // Run fails the test if the operator does not survive a workload.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,12 +35,17 @@ type history struct {
 	uids map[thing][]types.UID
 	// users are the living pods of each claim.
 	users map[string]map[types.UID]string
+	// deleting are the nodes that are on their way out, or gone.
+	deleting map[string]bool
 	// updated are the nodes that take a place in the update budget.
 	updated map[string]v1alpha1.UpdateSlot
 }
 
 func newHistory() history {
-	return history{there: map[thing]version{}, uids: map[thing][]types.UID{}, users: map[string]map[types.UID]string{}, updated: map[string]v1alpha1.UpdateSlot{}}
+	return history{
+		there: map[thing]version{}, uids: map[thing][]types.UID{}, users: map[string]map[types.UID]string{},
+		deleting: map[string]bool{}, updated: map[string]v1alpha1.UpdateSlot{},
+	}
 }
 
 func thingOf(object client.Object) thing {
@@ -70,6 +76,7 @@ func (r *run) saw(before, after client.Object) {
 	case *v1alpha1.SeiNode:
 		// The controller of tasks is woken by whatever happens to a node.
 		r.enqueue(job{ofTasks, keyOf(object)})
+		r.sawNode(object)
 		r.sawPlace(object)
 		if before == nil || worthALook(before, object) {
 			r.enqueue(job{ofNodes, keyOf(object)})
@@ -96,6 +103,8 @@ func (r *run) lost(object client.Object) {
 		r.sawPod(object, false)
 	case *corev1.PersistentVolumeClaim:
 		r.lostClaim(object)
+	case *coordinationv1.Lease:
+		r.lostLease(object)
 	case *v1alpha1.SeiNode:
 		r.wake(keyOf(object))
 	case *v1alpha1.SeiNodeTask:

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -69,24 +71,30 @@ type objects struct {
 	configs  corev1.ConfigMapList
 	pods     corev1.PodList
 	claims   corev1.PersistentVolumeClaimList
+	leases   coordinationv1.LeaseList
+	secrets  metav1.PartialObjectMetadataList
 }
 
 func (o *objects) lists() []client.ObjectList {
-	return []client.ObjectList{&o.nodes, &o.tasks, &o.sets, &o.services, &o.configs, &o.pods, &o.claims}
+	return []client.ObjectList{&o.nodes, &o.tasks, &o.sets, &o.services, &o.configs, &o.pods, &o.claims, &o.leases, &o.secrets}
 }
 
 func (r *run) read(reader client.Reader) *objects {
 	found := &objects{}
+	found.secrets.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
 	for _, list := range found.lists() {
 		options := []client.ListOption{client.InNamespace(r.namespace)}
 		switch list.(type) {
 		case *corev1.ServiceList, *corev1.ConfigMapList:
 			options = append(options, client.HasLabels{v1alpha1.LabelNode})
+		case *coordinationv1.LeaseList:
+			options = []client.ListOption{client.InNamespace(operatorNamespace), client.HasLabels{v1alpha1.LabelReservation}}
 		}
 		if err := reader.List(r.t.Context(), list, options...); err != nil {
 			r.fails("reading %T: %v", list, err)
 		}
 	}
+	found.leases.Items = slices.DeleteFunc(found.leases.Items, func(l coordinationv1.Lease) bool { return holderNamespace(&l) != r.namespace })
 	return found
 }
 
@@ -165,6 +173,8 @@ func kubernetesMoves(o *objects) string {
 	for i := range o.claims.Items {
 		if claim := &o.claims.Items[i]; claim.DeletionTimestamp != nil || claim.Status.Phase != corev1.ClaimBound {
 			return fmt.Sprintf("the claim %s is %s", claim.Name, claim.Status.Phase)
+		} else if has := claim.Status.Capacity.Storage(); has.Cmp(*claim.Spec.Resources.Requests.Storage()) < 0 {
+			return fmt.Sprintf("the claim %s has %s and grows", claim.Name, has)
 		}
 	}
 	return ""

@@ -116,6 +116,7 @@ func (r *run) clear() {
 			r.t.Errorf("letting %s go: %v", task.Name, err)
 		}
 	}
+	r.clearReservations()
 	for _, kind := range []client.Object{&v1alpha1.SeiNodeTask{}, &v1alpha1.SeiNode{}, &appsv1.StatefulSet{}, &corev1.PersistentVolumeClaim{}} {
 		if err := r.world.person.DeleteAllOf(r.t.Context(), kind, client.InNamespace(r.namespace), client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
 			r.t.Errorf("clearing the namespace %s: %v", r.namespace, err)
@@ -149,6 +150,7 @@ func (r *run) through() (end string, ok bool) {
 	r.settle()
 	r.look()
 	r.checkLedgers()
+	r.checkReservations()
 	return r.state(), true
 }
 
