@@ -80,7 +80,7 @@ func TestTwoNodesMadeAtTheSameInstantWithOneKey(t *testing.T) {
 func (tw *twins) race(oneSecret bool) {
 	t := tw.one.t
 	var ready sync.WaitGroup
-	var start = make(chan struct{})
+	start := make(chan struct{})
 	errs := make(chan error, 2)
 	for _, s := range []*story{tw.one, tw.two} {
 		s.create(rig.NodeSecret(t, s.nodeSecret(), s.nodeKey))
