@@ -11,18 +11,34 @@ LINT := go tool -modfile=tools/lint/go.mod golangci-lint
 # Every Go module of the repository.
 MODULES := $(sort $(dir $(shell git ls-files --cached --others --exclude-standard 'go.mod' '*/go.mod')))
 # Those with code of ours; the others only pin what is built from elsewhere.
-CODE_MODULES := . lab
+CODE_MODULES := . lab lab/devchain
 
 .PHONY: help
 help: ## List the targets.
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: test
 test: verify lint ## Everything CI checks: generated files, lint, and all tests with the race detector.
 	go run -C lab . kube build
+	@if go run -C lab . check; then go run -C lab . build; fi
 	@for module in $(CODE_MODULES); do \
 		echo "== go test -race ($$module)"; (cd $$module && go test -race -timeout 20m ./...); \
 	done
+
+.PHONY: lab-up
+lab-up: ## Start a real Kubernetes cluster on this machine, with the images of this tree; needs root.
+	go run -C lab . up
+
+.PHONY: lab-down
+lab-down: ## End it, and remove everything of it but the logs.
+	go run -C lab . down
+
+REPOSITORY ?= sei-operator.lab
+TAG ?= dev
+
+.PHONY: images
+images: ## Write the container images as OCI archives to bin/images; REPOSITORY and TAG name them.
+	go run -C lab . images --out $(CURDIR)/bin/images --repository $(REPOSITORY) --tag $(TAG)
 
 .PHONY: test-fast
 test-fast: ## What to run between edits: the tests of the operator itself.
@@ -38,9 +54,18 @@ bench-controller: ## Print the controller's figures: docs/performance.md says wh
 	go run -C lab . kube build
 	go test ./test/scale -run '^$$' -bench . -benchtime 1x -timeout 60m
 
+.PHONY: hostile
+hostile: ## Delete and edit everything at every step of every operation; "make test" does a third of it.
+	go run -C lab . kube build
+	go test ./test/hostile -v -all -timeout 30m
+
 .PHONY: mutate
 mutate: ## Change the decisions of internal/plan one by one; print which changes no test notices.
 	go run ./tools/mutate -argued docs/design/mutants.md ./internal/plan -rapid.checks=20 -rapid.seed=1 -rapid.shrinktime=1ms -rapid.nofailfile
+
+.PHONY: test-chain
+test-chain: ## The life of a chain under load, long: about two minutes of blocks around each event (BLOCKS=300).
+	go test -C lab/devchain ./likeness -run '^TestChain$$' -v -timeout 60m -args -blocks=$(or $(BLOCKS),300)
 
 .PHONY: lint
 lint: ## Check the architecture and the habits of the code base.

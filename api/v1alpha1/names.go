@@ -14,6 +14,8 @@ const (
 	LabelDeployment = "sei.io/nodedeployment"
 	// LabelOrdinal is the ordinal of a SeiNode within its SeiNodeDeployment.
 	LabelOrdinal = "sei.io/nodedeployment-ordinal"
+	// LabelRevision identifies the template of its SeiNodeDeployment that a SeiNode has.
+	LabelRevision = "sei.io/nodedeployment-revision"
 	// LabelConsensusAddress is the address, 40 hexadecimal digits, that belongs
 	// to the signing key whose state a data volume holds.
 	LabelConsensusAddress = "sei.io/consensus-address"

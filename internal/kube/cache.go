@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/selection"
@@ -33,6 +34,17 @@ const (
 // indexHolder finds Leases by the uid of their holder.
 const indexHolder = "holder"
 
+// indexTarget finds SeiNodeTasks by the node that they are for, and indexSelecting those
+// that are about other nodes too. One that ended, and of which nothing is left to do,
+// is in neither.
+const (
+	indexTarget    = "target"
+	indexSelecting = "selecting"
+)
+
+// indexFleet finds SeiNodes by the fleet that their name says they belong to.
+const indexFleet = "fleet"
+
 // NewScheme knows every kind that the operator deals with.
 func NewScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
@@ -56,12 +68,16 @@ func CacheOptions(resync *time.Duration, namespace string) (cache.Options, error
 	return cache.Options{
 		SyncPeriod: resync,
 		ByObject: map[client.Object]cache.ByObject{
-			&v1alpha1.SeiNode{}: {Transform: cache.TransformStripManagedFields()},
+			&v1alpha1.SeiNode{}:     {Transform: keepFleetFields},
+			&v1alpha1.SeiNodeTask{}: {Transform: cache.TransformStripManagedFields()},
 			// A StatefulSet of a node's name that somebody else made has no label of ours
 			// and must be seen all the same.
 			&appsv1.StatefulSet{}: {Transform: keepOnlyNodes},
-			&corev1.Service{}:     {Label: ours},
-			&corev1.ConfigMap{}:   {Label: ours},
+			// Services of nodes and of fleets have no label in common, and one that is in the
+			// way of a name must be seen as well.
+			&corev1.Service{}:               {Transform: keepOnlyOurs},
+			&policyv1.PodDisruptionBudget{}: {Transform: keepOnlyOurs},
+			&corev1.ConfigMap{}:             {Label: ours},
 			&corev1.PersistentVolumeClaim{}: {
 				Transform: cache.TransformStripManagedFields(),
 			},
@@ -117,6 +133,26 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 				names = append(names, reservation.Name)
 			}
 			return names
+		}),
+		indexer.IndexField(ctx, &v1alpha1.SeiNodeTask{}, indexTarget, func(object client.Object) []string {
+			task, ok := object.(*v1alpha1.SeiNodeTask)
+			if !ok || task.Status.Finished() && task.Spec.TTLSecondsAfterFinished == nil && len(task.Finalizers) == 0 {
+				return nil
+			}
+			return []string{task.Spec.Target.NodeRef.Name}
+		}),
+		indexer.IndexField(ctx, &v1alpha1.SeiNodeTask{}, indexSelecting, func(object client.Object) []string {
+			task, ok := object.(*v1alpha1.SeiNodeTask)
+			if !ok || task.Status.Finished() || task.Spec.AwaitNodesAtHeight == nil || len(task.Spec.AwaitNodesAtHeight.Selector) == 0 {
+				return nil
+			}
+			return []string{indexSelecting}
+		}),
+		ofNodes(indexFleet, func(node *v1alpha1.SeiNode) []string {
+			if fleet, _, ok := render.FleetOf(node.Name); ok {
+				return []string{fleet}
+			}
+			return nil
 		}),
 	)
 }

@@ -123,6 +123,14 @@ func (c *Client) Chain(ctx context.Context, chainID string) ([]v1alpha1.SeiNode,
 	return list.Items, err
 }
 
+// Fleet are the SeiNodes of a name that a fleet gives, whoever made them. They are shared
+// with the cache and must not be changed.
+func (c *Client) Fleet(ctx context.Context, fleet types.NamespacedName) ([]v1alpha1.SeiNode, error) {
+	var list v1alpha1.SeiNodeList
+	err := c.cached.List(ctx, &list, client.InNamespace(fleet.Namespace), client.MatchingFields{indexFleet: fleet.Name}, client.UnsafeDisableDeepCopy)
+	return list.Items, err
+}
+
 // Applicable is an object as the operator wants it.
 type Applicable interface {
 	runtime.ApplyConfiguration
@@ -139,6 +147,15 @@ func Apply[T any, P interface {
 	Applicable
 }](ctx context.Context, c *Client, want P,
 ) (P, error) {
+	return ApplyAs(ctx, c, render.FieldManager, want)
+}
+
+// ApplyAs is Apply in the name of another field manager.
+func ApplyAs[T any, P interface {
+	*T
+	Applicable
+}](ctx context.Context, c *Client, manager string, want P,
+) (P, error) {
 	// The answer of the API server is read into what is sent, so a copy is sent.
 	content, err := json.Marshal(want)
 	if err != nil {
@@ -150,7 +167,7 @@ func Apply[T any, P interface {
 	}
 	write := Write{Verb: "apply", Kind: *want.GetKind(), Key: types.NamespacedName{Namespace: *want.GetNamespace(), Name: *want.GetName()}}
 	err = c.around(ctx, write, func(ctx context.Context) error {
-		return c.cached.Apply(ctx, applied, client.FieldOwner(render.FieldManager), client.ForceOwnership)
+		return c.cached.Apply(ctx, applied, client.FieldOwner(manager), client.ForceOwnership)
 	})
 	return applied, err
 }
@@ -247,7 +264,17 @@ func (c *Client) Delete(ctx context.Context, kind string, object Object) error {
 // PatchStatus writes the status of a node, unless somebody wrote the node since it
 // was read.
 func (c *Client) PatchStatus(ctx context.Context, before, after *v1alpha1.SeiNode) error {
-	return c.around(ctx, writeOf("patch", "SeiNode", "status", after), func(ctx context.Context) error {
+	return c.patchStatus(ctx, "SeiNode", before, after)
+}
+
+// PatchFleetStatus writes the status of a fleet, unless somebody wrote the fleet since it
+// was read.
+func (c *Client) PatchFleetStatus(ctx context.Context, before, after *v1alpha1.SeiNodeDeployment) error {
+	return c.patchStatus(ctx, "SeiNodeDeployment", before, after)
+}
+
+func (c *Client) patchStatus(ctx context.Context, kind string, before, after Object) error {
+	return c.around(ctx, writeOf("patch", kind, "status", after), func(ctx context.Context) error {
 		return c.cached.Status().Patch(ctx, after, sinceRead(before), client.FieldOwner(render.FieldManager))
 	})
 }

@@ -5,9 +5,11 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
+	"github.com/sei-operator/sei-operator/internal/render"
 )
 
 // slimPod keeps of a pod what the operator looks at. A cluster has many pods that
@@ -65,6 +67,42 @@ func keepOnlyNodes(object any) (any, error) {
 	set.Spec = appsv1.StatefulSetSpec{Selector: set.Spec.Selector}
 	set.Status = appsv1.StatefulSetStatus{}
 	return set, nil
+}
+
+// keepFleetFields keeps of a SeiNode's managed fields what its fleet declares, from which
+// is read what the node was given.
+func keepFleetFields(object any) (any, error) {
+	node, ok := object.(*v1alpha1.SeiNode)
+	if !ok {
+		return object, nil
+	}
+	node.ManagedFields = slices.DeleteFunc(node.ManagedFields, func(entry metav1.ManagedFieldsEntry) bool {
+		return entry.Manager != render.FleetManager
+	})
+	return node, nil
+}
+
+// keepOnlyOurs keeps Services and PodDisruptionBudgets of nodes and fleets as they are, and
+// of all others who they are.
+func keepOnlyOurs(object any) (any, error) {
+	found, ok := object.(Object)
+	if !ok {
+		return object, nil // a tombstone
+	}
+	for _, label := range []string{v1alpha1.LabelNode, v1alpha1.LabelDeployment} {
+		if _, ours := found.GetLabels()[label]; ours {
+			return found, nil
+		}
+	}
+	found.SetManagedFields(nil)
+	found.SetAnnotations(nil)
+	switch found := found.(type) {
+	case *corev1.Service:
+		found.Spec, found.Status = corev1.ServiceSpec{}, corev1.ServiceStatus{}
+	case *policyv1.PodDisruptionBudget:
+		found.Spec, found.Status = policyv1.PodDisruptionBudgetSpec{}, policyv1.PodDisruptionBudgetStatus{}
+	}
+	return found, nil
 }
 
 // slimVolume keeps of a volume whose it is and what becomes of it.

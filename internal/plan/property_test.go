@@ -114,24 +114,38 @@ func checkReplicas(t *rapid.T, in Input) {
 	if gate != nil {
 		explained(t, gate, string(gate.Reason), gate.Message)
 	}
-	had, claim, pod := keepsPod(in.Seen.StatefulSet), in.Seen.Claim, in.Seen.Pod
-	if replicas == 0 {
-		if had && claim != nil && claim.DeletionTimestamp != nil && pod != nil && pod.DeletionTimestamp == nil && !givenUp(in) {
-			t.Fatal("a pod is stopped that keeps its volume")
+	had := keepsPod(in.Seen.StatefulSet)
+	switch {
+	case replicas == 0 && had:
+		checkStop(t, in)
+	case replicas > 0 && !had:
+		checkNewPod(t, in)
+	case replicas > 0:
+		// The one exception: seid runs, and stopping it now would cost the volume.
+		waits := gate != nil && (gate.Reason == v1alpha1.ReasonWaitingForSafeStop || gate.Reason == v1alpha1.ReasonDataVolumeTerminating)
+		if stops := in.Node.Spec.Paused || in.Node.DeletionTimestamp != nil; stops != waits {
+			t.Fatalf("a pod for a node that is paused or deleted: %+v", gate)
 		}
-		return
 	}
-	// The one exception: seid runs, and stopping it now would cost the volume.
-	waits := had && gate != nil && (gate.Reason == v1alpha1.ReasonWaitingForSafeStop || gate.Reason == v1alpha1.ReasonDataVolumeTerminating)
-	if stops := in.Node.Spec.Paused || in.Node.DeletionTimestamp != nil; stops != waits {
-		t.Fatalf("a pod for a node that is paused or deleted: %+v", gate)
+}
+
+// checkStop checks what is stopped.
+func checkStop(t *rapid.T, in Input) {
+	claim, pod := in.Seen.Claim, in.Seen.Pod
+	if claim != nil && claim.DeletionTimestamp != nil && pod != nil && pod.DeletionTimestamp == nil && !givenUp(in) {
+		t.Fatal("a pod is stopped that keeps its volume")
 	}
-	if !had && (len(in.Seen.OtherPods) > 0 || in.Seen.Claim == nil) {
+}
+
+// checkNewPod checks what a pod comes to that was not there before.
+func checkNewPod(t *rapid.T, in Input) {
+	if in.Node.Spec.Paused || in.Node.DeletionTimestamp != nil {
+		t.Fatal("a new pod for a node that is paused or deleted")
+	}
+	if len(in.Seen.OtherPods) > 0 || in.Seen.Claim == nil {
 		t.Fatal("a new pod on a claim that somebody else uses or that is not there")
 	}
-	if !had {
-		checkReserved(t, in)
-	}
+	checkReserved(t, in)
 }
 
 func checkDocuments(t *rapid.T, in Input) {

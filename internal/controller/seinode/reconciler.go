@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
+	"github.com/sei-operator/sei-operator/internal/budget"
 	"github.com/sei-operator/sei-operator/internal/derived"
 	"github.com/sei-operator/sei-operator/internal/observe"
 	"github.com/sei-operator/sei-operator/internal/owned"
@@ -35,10 +36,11 @@ type Reconciler struct {
 	Tools    scope.Tools
 	Platform platform.Settings
 	Clock    clock.PassiveClock
+	// Budget says who may be updated now.
+	Budget *budget.Budget
 	// Metrics tells how it stands with each node.
 	Metrics *Metrics
 
-	budget budget
 	// owned spares the comparison of objects that did not change since the last look.
 	owned owned.Memory
 	keys  observe.Keys

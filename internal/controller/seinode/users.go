@@ -123,7 +123,12 @@ func (r *Reconciler) waiters(ctx context.Context, object kube.Object) []reconcil
 func concernsWaiters() predicate.Predicate {
 	place := func(object kube.Object) bool {
 		node, ok := object.(*v1alpha1.SeiNode)
-		return ok && node.Status.Slot != nil
+		if !ok {
+			return false
+		}
+		// In the budget of a fleet a node takes a place that is not ready.
+		_, inFleet := node.Labels[v1alpha1.LabelDeployment]
+		return node.Status.Slot != nil || inFleet && !meta.IsStatusConditionTrue(node.Status.Conditions, string(v1alpha1.ConditionReady))
 	}
 	return predicate.Funcs{
 		CreateFunc:  func(event.CreateEvent) bool { return false },

@@ -1,0 +1,115 @@
+package likeness
+
+import (
+	"context"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/sei-operator/sei-operator/lab/devchain/app"
+	"github.com/sei-operator/sei-operator/lab/devchain/chain"
+)
+
+// schedule schedules an upgrade some blocks ahead.
+func schedule(t *testing.T, n *chain.Node, name string, ahead int64) app.Plan {
+	t.Helper()
+	status, err := n.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := app.Plan{Name: name, Height: status.Height + ahead, Info: `{"note":"test"}`}
+	if err := n.Schedule(t.Context(), plan); err != nil {
+		t.Fatal(err)
+	}
+	return plan
+}
+
+// The tenth fact: upgrade-info.json stays after a successful upgrade; a plan is visible
+// before it. And how a node halts that needs an upgrade.
+func TestFact10UpgradeInfoStays(t *testing.T) {
+	t.Parallel()
+	_, n := newSole(t)
+	configure(t, n, nil, map[string]string{"api.enable": "true"})
+	p := start(t, n, v1)
+	until(t, "REST is open", func(ctx context.Context) bool { return open(ctx, port(n, "1317")) })
+	untilHeight(t, n, 1)
+	plan := schedule(t, n, "v2", 15)
+	sample := `cosmos_upgrade_plan_height{info="{\"note\":\"test\"}",name="v2"}`
+	if _, there := metric(t.Context(), t, n, sample); !there {
+		t.Error("the metrics do not show the plan")
+	}
+	if answer := fetch(t.Context(), t, "http://"+port(n, "1317")+"/cosmos/upgrade/v1beta1/current_plan"); !strings.Contains(answer, `"name":"v2"`) {
+		t.Errorf("REST answers %s", answer)
+	}
+	needed := `UPGRADE "v2" NEEDED at height: ` + digits(plan.Height) + `: {"note":"test"}`
+	ends(t, p, 2, "\n"+needed+"\n", "panic: "+needed, "[recovered, repanicked]", "CONSENSUS FAILURE!!!",
+		`level=ERROR msg="UPGRADE \"v2\" NEEDED`, "upgrade panic detected, panicking to trigger upgrade")
+	info, err := os.ReadFile(n.Home.UpgradeInfo())
+	if want := `{"name":"v2","height":` + digits(plan.Height) + `,"info":"{\"note\":\"test\"}"}`; err != nil || string(info) != want {
+		t.Errorf("%s, %v", info, err)
+	}
+
+	// The same binary again: the same, without RPC. That needs REST off, which would
+	// only make it slower.
+	configure(t, n, nil, servicesOff())
+	before := strings.Count(p.Output(), needed)
+	p = start(t, n, v1)
+	ends(t, p, 2)
+	if strings.Count(p.Output(), needed) <= before || strings.Contains(after(p.Output(), needed), "rpc-server") {
+		t.Error("the second end is not like the first")
+	}
+
+	// The new binary goes on.
+	p = start(t, n, v2)
+	untilHeight(t, n, plan.Height+2)
+	if !strings.Contains(p.Output(), `msg="applying upgrade" name=v2 at="height: `+digits(plan.Height)+`"`) {
+		t.Error("it did not carry the upgrade out")
+	}
+	if answer := fetch(t.Context(), t, n.RPC()+"/abci_info"); !strings.Contains(answer, `"app_version":"1"`) || !strings.Contains(answer, `"version":"v2"`) {
+		t.Errorf("/abci_info: %s", answer)
+	}
+	if _, err := os.Stat(n.Home.UpgradeInfo()); err != nil {
+		t.Error(err)
+	}
+	if _, there := metric(t.Context(), t, n, sample); there {
+		t.Error("the metrics still show the plan")
+	}
+	signal(t, p, syscall.SIGKILL)
+	ends(t, p, 137)
+
+	// Back to the old one: it opens RPC, and ends at the first block.
+	ends(t, start(t, n, v1), 2, "panic: Wrong app version 1, upgrade handler is missing for v2 upgrade plan")
+	start(t, n, v2)
+	untilHeight(t, n, plan.Height+5)
+}
+
+// A binary that is too new runs until the plan exists, and ends without a trace; the old
+// one goes on.
+func TestBinaryUpdatedBeforeTrigger(t *testing.T) {
+	t.Parallel()
+	_, n := newSole(t)
+	p := start(t, n, v2)
+	untilHeight(t, n, 1)
+	// The answer may not come any more: the node ends in the very next block.
+	tx, err := app.PlanTx(app.Plan{Name: "v2", Height: 10000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Send(t.Context(), tx); err != nil {
+		t.Fatal(err)
+	}
+	ends(t, p, 2, `panic: BINARY UPDATED BEFORE TRIGGER! UPGRADE "v2" - in binary but not executed on chain`)
+	if _, err := os.Stat(n.Home.UpgradeInfo()); err == nil {
+		t.Error("there is an upgrade-info.json")
+	}
+	start(t, n, v1)
+	status := untilHeight(t, n, 1)
+	untilHeight(t, n, status.Height+2)
+	// One plan takes the place of another.
+	plan := schedule(t, n, "v2", 10)
+	ends(t, n.Process(), 2, `UPGRADE "v2" NEEDED at height: `+digits(plan.Height))
+}
+
+// after is what follows the last occurrence of a text.
+func after(text, last string) string { return text[strings.LastIndex(text, last):] }
