@@ -103,8 +103,11 @@ type view struct {
 	watcher watch.Interface
 }
 
-func (v *view) open(ctx context.Context, c client.WithWatch) (err error) {
-	v.watcher, err = c.Watch(ctx, v.list, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: v.version, AllowWatchBookmarks: true}})
+func (v *view) open(ctx context.Context, c client.WithWatch) error {
+	watcher, err := c.Watch(ctx, v.list, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: v.version, AllowWatchBookmarks: true}})
+	if err == nil {
+		v.watcher = watcher
+	}
 	return err
 }
 
