@@ -48,6 +48,9 @@ func reserve(ctx context.Context, s *scope.Scope, wish plan.Wish) error {
 		if err != nil {
 			return outcome(s, "Lease", wish.Name, err)
 		}
+		if before.ResourceVersion != s.Seen.Leases[wish.Name].ResourceVersion {
+			return ErrLookAgain // whether it may be taken was decided about another one
+		}
 		after := before.DeepCopy()
 		hold(s, wish, after)
 		if err := s.Kube.ChangeReservation(ctx, before, after); err != nil {

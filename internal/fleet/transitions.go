@@ -31,32 +31,45 @@ func Transitions(before, after *v1alpha1.SeiNodeDeploymentStatus) []Event {
 	default:
 		tell(false, "RolloutStarted", "The template goes from %s to %s. %s", before.UpdateRevision, after.UpdateRevision, is.Message)
 	}
-	had := map[string]string{}
-	for _, node := range before.Nodes {
-		had[node.Name] = node.Revision
-	}
-	for _, node := range after.Nodes {
-		if from := had[node.Name]; from != "" && node.Revision != "" && from != node.Revision {
-			tell(false, "NodeUpdateStarted", "The node %s gets the template %s in place of %s.", node.Name, node.Revision, from)
-		}
-	}
+	events = append(events, nodesUpdated(before, after)...)
 	if is.Reason == string(v1alpha1.ReasonRolledOut) && (was.Status == metav1.ConditionTrue || unfinished[v1alpha1.ConditionReason(was.Reason)]) {
 		tell(false, "RolloutFinished", "%s", is.Message)
 	}
-	held, before1 := find(after, v1alpha1.ConditionRolloutPaused), find(before, v1alpha1.ConditionRolloutPaused)
-	if held.Reason != before1.Reason && before1.Reason != "" {
-		switch {
-		case held.Status == metav1.ConditionTrue:
-			tell(held.Reason == string(v1alpha1.ReasonRolloutStopped), held.Reason, "%s", held.Message)
-		default:
-			tell(false, "RolloutResumed", "%s", held.Message)
-		}
+	if event := pauseChanged(before, after); event != nil {
+		events = append(events, *event)
 	}
 	ready, readyBefore := find(after, v1alpha1.ConditionReady), find(before, v1alpha1.ConditionReady)
 	if ready.Reason != readyBefore.Reason && told[v1alpha1.ConditionReason(ready.Reason)] {
 		tell(ready.Status != metav1.ConditionTrue && ready.Reason != string(v1alpha1.ReasonPaused), ready.Reason, "%s", ready.Message)
 	}
 	return events
+}
+
+// nodesUpdated tells of each node that gets another template.
+func nodesUpdated(before, after *v1alpha1.SeiNodeDeploymentStatus) []Event {
+	had := map[string]string{}
+	for _, node := range before.Nodes {
+		had[node.Name] = node.Revision
+	}
+	var events []Event
+	for _, node := range after.Nodes {
+		if from := had[node.Name]; from != "" && node.Revision != "" && from != node.Revision {
+			events = append(events, Event{Reason: "NodeUpdateStarted", Message: fmt.Sprintf("The node %s gets the template %s in place of %s.", node.Name, node.Revision, from)})
+		}
+	}
+	return events
+}
+
+// pauseChanged tells of a rollout that is held, or goes on.
+func pauseChanged(before, after *v1alpha1.SeiNodeDeploymentStatus) *Event {
+	is, was := find(after, v1alpha1.ConditionRolloutPaused), find(before, v1alpha1.ConditionRolloutPaused)
+	switch {
+	case was.Reason == "" || is.Reason == was.Reason:
+		return nil
+	case is.Status == metav1.ConditionTrue:
+		return &Event{Warning: is.Reason == string(v1alpha1.ReasonRolloutStopped), Reason: is.Reason, Message: is.Message}
+	}
+	return &Event{Reason: "RolloutResumed", Message: is.Message}
 }
 
 // unfinished are the reasons of Progressing of a rollout that stands still.

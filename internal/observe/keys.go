@@ -63,6 +63,7 @@ func (k *Keys) lookAt(ctx context.Context, c *kube.Client, node *v1alpha1.SeiNod
 		return k.ask(ctx, c, ask, signingKey)
 	case plan.NodeKey:
 		return k.ask(ctx, c, ask, nodeKey)
+	case plan.OperatorKeyring:
 	}
 	wanted := node.Spec.Validator.OperatorKeyring.Secret
 	ask.entry = wanted.KeyName

@@ -55,9 +55,10 @@ func Leases(ctx context.Context, k *kube.Client, in plan.Input) (map[string]plan
 
 func leaseOf(ctx context.Context, k *kube.Client, node *v1alpha1.SeiNode, lease *coordinationv1.Lease) (plan.Lease, error) {
 	found := plan.Lease{
-		Kind:         v1alpha1.ReservationKind(lease.Labels[v1alpha1.LabelReservation]),
-		HolderName:   lease.Annotations[v1alpha1.AnnotationHolder],
-		Bootstrapped: types.UID(lease.Annotations[v1alpha1.AnnotationBootstrapped]),
+		Kind:            v1alpha1.ReservationKind(lease.Labels[v1alpha1.LabelReservation]),
+		HolderName:      lease.Annotations[v1alpha1.AnnotationHolder],
+		ResourceVersion: lease.ResourceVersion,
+		Bootstrapped:    types.UID(lease.Annotations[v1alpha1.AnnotationBootstrapped]),
 	}
 	if lease.Spec.HolderIdentity != nil {
 		found.Holder = types.UID(*lease.Spec.HolderIdentity)

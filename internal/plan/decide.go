@@ -44,6 +44,8 @@ type Decision struct {
 	Superseded *v1alpha1.PlanRecord
 	Reason     v1alpha1.ConditionReason
 	Message    string
+	// Stalled: only a person can change that.
+	Stalled bool
 	// After is how long to wait at most before deciding again; 0 is for ever.
 	After time.Duration
 }
@@ -54,7 +56,7 @@ func Decide(in Input) Decision {
 	case in.Node.Spec.Paused:
 		return Decision{Step: Frozen, Reason: v1alpha1.ReasonPaused, Message: "The node is paused; plans stand still."}
 	case in.RenderProblem != "":
-		return Decision{Step: Blocked, Reason: v1alpha1.ReasonInvalidSpec, Message: in.RenderProblem}
+		return Decision{Step: Blocked, Reason: v1alpha1.ReasonInvalidSpec, Message: in.RenderProblem, Stalled: true}
 	case in.Node.Status.Plan != nil:
 		return decideRunning(in)
 	case volumeGivenUp(in):
@@ -135,7 +137,7 @@ func completed(p *v1alpha1.Plan, task string) bool {
 // begin starts a plan, unless a gate is shut or the last one failed just now.
 func begin(in Input, kind v1alpha1.PlanType, reason v1alpha1.ConditionReason, message string) Decision {
 	if gate := ShutGate(in, kind); gate != nil {
-		return Decision{Step: Blocked, Reason: gate.Reason, Message: gate.Message, After: gate.After}
+		return Decision{Step: Blocked, Reason: gate.Reason, Message: gate.Message, Stalled: gate.Stalled, After: gate.After}
 	}
 	if wait := backOff(in, kind); wait > 0 {
 		last := in.Node.Status.LastPlan

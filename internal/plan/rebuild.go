@@ -26,6 +26,7 @@ func Rebuild(in Input) bool {
 	}
 	status.Phase = v1alpha1.PhaseRunning
 	status.DataVolume = &v1alpha1.ObjectIdentity{Name: in.Seen.Claim.Name, UID: in.Seen.Claim.UID}
+	status.Reservations = nil
 	for _, name := range slices.Sorted(maps.Keys(in.Seen.Leases)) {
 		if lease := in.Seen.Leases[name]; lease.Holder == in.Node.UID {
 			status.Reservations = append(status.Reservations, v1alpha1.Reservation{Kind: lease.Kind, Name: name})

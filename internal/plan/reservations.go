@@ -24,6 +24,8 @@ type Lease struct {
 	// Recorded are other SeiNodes that have it in their status. Somebody may have
 	// edited the Lease; what is in the status of a node may run.
 	Recorded []string
+	// ResourceVersion of the Lease as it was seen.
+	ResourceVersion string
 	// Bootstrapped is the node that was brought up on an imported volume.
 	Bootstrapped types.UID
 }
@@ -109,13 +111,15 @@ func ReservationStep(in Input, wish Wish) Reserving {
 	lease, exists := in.Seen.Leases[wish.Name]
 	mine := recorded(in.Persisted.Reservations, wish.Name)
 	switch {
-	case len(lease.Recorded) > 0 && !mine:
+	case len(lease.Recorded) > 0:
+		// Also where this node has it in its status too: neither starts anything then, and
+		// a person has to decide which of the two is to go.
 		return LeaveReserved
 	case !exists:
 		return Reserve
 	case lease.Holder == in.Node.UID:
 		return Reserved
-	case mine && len(lease.Recorded) == 0, lease.Abandoned:
+	case mine, lease.Abandoned:
 		return TakeOver
 	}
 	return LeaveReserved

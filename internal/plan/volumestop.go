@@ -30,8 +30,11 @@ func volumeAtRisk(in Input) *Gate {
 // terminatingMessage tells how data is saved whose claim is being deleted.
 func terminatingMessage(in Input) string {
 	claim := in.Seen.Claim
-	if in.Seen.Pod == nil {
+	switch {
+	case in.Node.Status.DataVolume == nil:
 		return fmt.Sprintf("The claim %s is being deleted. This node starts when it is gone.", claim.Name)
+	case podGone(in):
+		return fmt.Sprintf("The claim %s, which holds the data of this node, is being deleted, and no pod keeps it.", claim.Name)
 	}
 	return fmt.Sprintf("The claim %s is being deleted, and is kept by the pod alone, which is not stopped. Set the reclaim policy of volume %s to Retain to save the data, or give it up with the annotation %s=%s.",
 		claim.Name, claim.Spec.VolumeName, v1alpha1.AnnotationAcceptVolumeLoss, claim.UID)

@@ -49,7 +49,7 @@ func reconciling(in Input, ready verdict) metav1.Condition {
 	switch {
 	case in.Node.DeletionTimestamp != nil:
 		return condition(v1alpha1.ConditionReconciling, metav1.ConditionTrue, v1alpha1.ReasonTerminating, "The node is being deleted.")
-	case in.Node.Spec.Paused:
+	case in.Node.Spec.Paused && !ready.Stalled:
 		stopping := in.Seen.Pod != nil
 		return condition(v1alpha1.ConditionReconciling, isTrue(stopping), v1alpha1.ReasonPaused, "The node is paused.")
 	case ready.Stalled:
@@ -115,7 +115,7 @@ func paused(in Input) metav1.Condition {
 	case !in.Node.Spec.Paused:
 		return condition(kind, metav1.ConditionFalse, v1alpha1.ReasonNotPaused, "The node is not paused.")
 	case waitsToStop(in) != nil:
-		return condition(kind, metav1.ConditionFalse, v1alpha1.ReasonWaitingForSafeStop, waitsToStop(in).Message)
+		return condition(kind, metav1.ConditionFalse, waitsToStop(in).Reason, waitsToStop(in).Message)
 	case in.Seen.Pod != nil:
 		return condition(kind, metav1.ConditionFalse, v1alpha1.ReasonStopping, fmt.Sprintf("The pod %s is still there.", in.Seen.Pod.Name))
 	case !plan.Stopped(in.Input):

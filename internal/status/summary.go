@@ -107,11 +107,7 @@ func gateShut(in Input) *verdict {
 	if in.Decision.Step != plan.Blocked {
 		return nil
 	}
-	stalled := in.Decision.Reason == v1alpha1.ReasonInvalidSpec
-	if gate := plan.ShutGate(in.Input, v1alpha1.PlanBootstrap); !stalled && gate != nil {
-		stalled = gate.Stalled
-	}
-	return &verdict{Gate: plan.Gate{Reason: in.Decision.Reason, Message: in.Decision.Message, Stalled: stalled}}
+	return &verdict{Gate: plan.Gate{Reason: in.Decision.Reason, Message: in.Decision.Message, Stalled: in.Decision.Stalled}}
 }
 
 func isHeld(in Input) *verdict {
@@ -196,8 +192,8 @@ func unsafeStop(in Input) *verdict {
 		if task.Status != v1alpha1.PlanTaskRunning || !stops[task.Type] || task.StartTime == nil {
 			continue
 		}
-		if gate, _ := plan.SafeStop(in.Input, task.StartTime.Time); gate != nil && strings.HasPrefix(gate.Message, strings.TrimSuffix(task.Message, "...")) {
-			return because(gate.Reason, "%s", gate.Message)
+		if gate := plan.HoldsStop(in.Input, task.StartTime.Time); gate != nil && strings.HasPrefix(gate.Message, strings.TrimSuffix(task.Message, "...")) {
+			return &verdict{Gate: *gate}
 		}
 	}
 	return nil

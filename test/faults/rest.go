@@ -170,8 +170,12 @@ func kubernetesMoves(o *objects) string {
 			return what
 		}
 	}
-	for i := range o.claims.Items {
-		if claim := &o.claims.Items[i]; claim.DeletionTimestamp != nil || claim.Status.Phase != corev1.ClaimBound {
+	return claimsMove(o.claims.Items)
+}
+
+func claimsMove(claims []corev1.PersistentVolumeClaim) string {
+	for i := range claims {
+		if claim := &claims[i]; claim.DeletionTimestamp != nil || claim.Status.Phase != corev1.ClaimBound {
 			return fmt.Sprintf("the claim %s is %s", claim.Name, claim.Status.Phase)
 		} else if has := claim.Status.Capacity.Storage(); has.Cmp(*claim.Spec.Resources.Requests.Storage()) < 0 {
 			return fmt.Sprintf("the claim %s has %s and grows", claim.Name, has)

@@ -198,9 +198,9 @@ func (l *life) around(ctx context.Context, w *write, do func(context.Context) er
 		w.how = wasNeverBegun
 		l.die()
 	}
-	w.before = l.run.fingerprint()
+	w.before = l.run.fingerprint() //nolint:contextcheck // it looks at the world for as long as the test lasts
 	err := do(ctx)
-	w.after = l.run.fingerprint()
+	w.after = l.run.fingerprint() //nolint:contextcheck // as above
 	switch {
 	case err != nil:
 		w.how = err.Error()

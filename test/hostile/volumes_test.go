@@ -106,7 +106,7 @@ func TestAnImportedClaimIsUsedAndLeftAsItIs(t *testing.T) {
 	if node.Status.DataVolume == nil || node.Status.DataVolume.UID != claim.UID {
 		t.Errorf("the volume is %+v and not %s", node.Status.DataVolume, claim.UID)
 	}
-	second := s.world.story(t, s.name.Namespace, "beta")
+	second := s.story(t, s.name.Namespace, "beta")
 	second.createKeys()
 	second.create(second.validator(imports("theirs")))
 	second.says(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonVolumeInUse, s.name.Name)
@@ -139,7 +139,7 @@ func TestAClaimThatCannotBeImported(t *testing.T) {
 			c.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadOnlyMany}
 		}, v1alpha1.ReasonImportInvalid, "read"},
 		"it is the volume of another node": {func(s *story, c *corev1.PersistentVolumeClaim) {
-			owner := s.world.story(s.t, s.name.Namespace, "owner")
+			owner := s.story(s.t, s.name.Namespace, "owner")
 			owner.createKeys()
 			owner.create(owner.validator(func(n *v1alpha1.SeiNode) { n.Spec.Paused = true }))
 			c.Labels = map[string]string{v1alpha1.LabelNode: "owner"}

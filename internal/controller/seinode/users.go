@@ -6,7 +6,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -56,7 +55,7 @@ func (r *Reconciler) usersOfClaim(ctx context.Context, object kube.Object) []rec
 
 // usersOfSecret are the nodes that have keys in a Secret.
 func (r *Reconciler) usersOfSecret(ctx context.Context, object kube.Object) []reconcile.Request {
-	nodes, err := r.Tools.Kube.NodesWithSecret(ctx, client.ObjectKeyFromObject(object))
+	nodes, err := r.Tools.Kube.NodesWithSecret(ctx, types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()})
 	if err != nil {
 		return nil
 	}
@@ -81,14 +80,14 @@ func (r *Reconciler) waitForReservation(ctx context.Context, chainID string) []r
 }
 
 // chainWith are the nodes of a chain with one of these conditions.
-func (r *Reconciler) chainWith(ctx context.Context, chainID string, any map[v1alpha1.ConditionType]v1alpha1.ConditionReason) []reconcile.Request {
+func (r *Reconciler) chainWith(ctx context.Context, chainID string, wanted map[v1alpha1.ConditionType]v1alpha1.ConditionReason) []reconcile.Request {
 	chain, err := r.Tools.Kube.Chain(ctx, chainID)
 	if err != nil {
 		return nil // they look again by themselves
 	}
 	var found []v1alpha1.SeiNode
 	for i := range chain {
-		for kind, reason := range any {
+		for kind, reason := range wanted {
 			if c := meta.FindStatusCondition(chain[i].Status.Conditions, string(kind)); c != nil && c.Reason == string(reason) {
 				found = append(found, chain[i])
 				break

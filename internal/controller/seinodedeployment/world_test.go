@@ -58,14 +58,14 @@ type world struct {
 // death ends an operator in the middle of its work.
 type death struct{}
 
-func newWorld(t testing.TB, seed uint64) *world {
-	t.Helper()
+func newWorld(tb testing.TB, seed uint64) *world {
+	tb.Helper()
 	memory, err := newMemory()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	w := &world{
-		t: t, random: rand.New(rand.NewPCG(seed, 8)), memory: memory, clock: clocktesting.NewFakeClock(time.Unix(1_800_000_000, 0)), version: "v1",
+		t: tb, random: rand.New(rand.NewPCG(seed, 8)), memory: memory, clock: clocktesting.NewFakeClock(time.Unix(1_800_000_000, 0)), version: "v1",
 		down: map[string]bool{}, pausedBy: map[string]bool{}, held: map[string]bool{}, crashed: map[string]bool{},
 	}
 	memory.wrote = w.check
