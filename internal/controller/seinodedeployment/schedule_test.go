@@ -203,7 +203,7 @@ func (w *world) afterwards() {
 // marked tells whether a person put a label on this node.
 func (w *world) marked(node *v1alpha1.SeiNode) bool {
 	for _, entry := range node.ManagedFields {
-		if entry.Manager == "kubectl" && entry.FieldsV1 != nil && len(entry.FieldsV1.Raw) > 0 && strings.Contains(string(entry.FieldsV1.Raw), "person.example.com") {
+		if entry.Manager == "kubectl" && entry.FieldsV1 != nil && strings.Contains(entry.FieldsV1.GetRawString(), "person.example.com") {
 			return true
 		}
 	}

@@ -58,14 +58,14 @@ type world struct {
 // death ends an operator in the middle of its work.
 type death struct{}
 
-func newWorld(t testing.TB, seed uint64) *world {
-	t.Helper()
+func newWorld(tb testing.TB, seed uint64) *world {
+	tb.Helper()
 	memory, err := newMemory()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	w := &world{
-		t: t, random: rand.New(rand.NewPCG(seed, 8)), memory: memory, clock: clocktesting.NewFakeClock(time.Unix(1_800_000_000, 0)), version: "v1",
+		t: tb, random: rand.New(rand.NewPCG(seed, 8)), memory: memory, clock: clocktesting.NewFakeClock(time.Unix(1_800_000_000, 0)), version: "v1",
 		down: map[string]bool{}, pausedBy: map[string]bool{}, held: map[string]bool{}, crashed: map[string]bool{},
 	}
 	memory.wrote = w.check
@@ -208,6 +208,9 @@ func (w *world) check(manager string, before, after client.Object) {
 	_, ordinal, _ := render.FleetOf(is.Name)
 	if spec.RolloutPaused || spec.UpdateStrategy.Type == v1alpha1.UpdateStrategyOnDelete || ordinal < int(spec.UpdateStrategy.RollingUpdate.Partition) {
 		w.fails("%s gets another template although the rollout is held", is.Name)
+	}
+	if was.Spec.Paused && w.pod(was.Name) != nil {
+		w.fails("%s gets another template while it is paused and not stopped", is.Name)
 	}
 	w.takes(was, "gets another template")
 }
