@@ -54,6 +54,11 @@ bench-controller: ## Print the controller's figures: docs/performance.md says wh
 	go run -C lab . kube build
 	go test ./test/scale -run '^$$' -bench . -benchtime 1x -timeout 60m
 
+.PHONY: hostile
+hostile: ## Delete and edit everything at every step of every operation; "make test" does a third of it.
+	go run -C lab . kube build
+	go test ./test/hostile -v -all -timeout 30m
+
 .PHONY: mutate
 mutate: ## Change the decisions of internal/plan one by one; print which changes no test notices.
 	go run ./tools/mutate -argued docs/design/mutants.md ./internal/plan -rapid.checks=20 -rapid.seed=1 -rapid.shrinktime=1ms -rapid.nofailfile

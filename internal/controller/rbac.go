@@ -6,7 +6,7 @@ package controller
 
 // +kubebuilder:rbac:groups=sei.io,resources=seinodes,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=sei.io,resources=seinodedeployments,verbs=get;list;watch;patch
-// +kubebuilder:rbac:groups=sei.io,resources=seinodetasks,verbs=get;list;watch
+// +kubebuilder:rbac:groups=sei.io,resources=seinodetasks,verbs=get;list;watch;patch;delete
 // +kubebuilder:rbac:groups=sei.io,resources=seinodes/status;seinodedeployments/status;seinodetasks/status,verbs=patch
 // +kubebuilder:rbac:groups=sei.io,resources=seinodes/finalizers,verbs=update
 

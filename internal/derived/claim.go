@@ -30,7 +30,7 @@ func Claim(ctx context.Context, s *scope.Scope) (*plan.Gate, error) {
 			return nil, outcome(s, "PersistentVolumeClaim", claim.Name, err)
 		}
 		s.Seen.Claim = claim
-	} else if s.Node.Status.DataVolume == nil {
+	} else if known := s.Node.Status.DataVolume; known == nil || known.UID != s.Seen.Claim.UID {
 		if err := adopt(ctx, s); err != nil {
 			return nil, err
 		}

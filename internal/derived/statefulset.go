@@ -64,7 +64,7 @@ func applyStatefulSet(ctx context.Context, s *scope.Scope, planned bool) error {
 }
 
 // cleanTemplate removes what somebody else put into the template: the next pod would
-// start with it. That rolls nothing, since the pod that runs was made without it.
+// start with it. That rolls nothing: pods are replaced by plans alone.
 //
 // What comes back after that is left, outside of plans: whoever puts it there does so
 // for ever, and so would we.

@@ -34,6 +34,14 @@ const (
 // indexHolder finds Leases by the uid of their holder.
 const indexHolder = "holder"
 
+// indexTarget finds SeiNodeTasks by the node that they are for, and indexSelecting those
+// that are about other nodes too. One that ended, and of which nothing is left to do,
+// is in neither.
+const (
+	indexTarget    = "target"
+	indexSelecting = "selecting"
+)
+
 // indexFleet finds SeiNodes by the fleet that their name says they belong to.
 const indexFleet = "fleet"
 
@@ -60,7 +68,8 @@ func CacheOptions(resync *time.Duration, namespace string) (cache.Options, error
 	return cache.Options{
 		SyncPeriod: resync,
 		ByObject: map[client.Object]cache.ByObject{
-			&v1alpha1.SeiNode{}: {Transform: keepFleetFields},
+			&v1alpha1.SeiNode{}:     {Transform: keepFleetFields},
+			&v1alpha1.SeiNodeTask{}: {Transform: cache.TransformStripManagedFields()},
 			// A StatefulSet of a node's name that somebody else made has no label of ours
 			// and must be seen all the same.
 			&appsv1.StatefulSet{}: {Transform: keepOnlyNodes},
@@ -124,6 +133,20 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 				names = append(names, reservation.Name)
 			}
 			return names
+		}),
+		indexer.IndexField(ctx, &v1alpha1.SeiNodeTask{}, indexTarget, func(object client.Object) []string {
+			task, ok := object.(*v1alpha1.SeiNodeTask)
+			if !ok || task.Status.Finished() && task.Spec.TTLSecondsAfterFinished == nil && len(task.Finalizers) == 0 {
+				return nil
+			}
+			return []string{task.Spec.Target.NodeRef.Name}
+		}),
+		indexer.IndexField(ctx, &v1alpha1.SeiNodeTask{}, indexSelecting, func(object client.Object) []string {
+			task, ok := object.(*v1alpha1.SeiNodeTask)
+			if !ok || task.Status.Finished() || task.Spec.AwaitNodesAtHeight == nil || len(task.Spec.AwaitNodesAtHeight.Selector) == 0 {
+				return nil
+			}
+			return []string{indexSelecting}
 		}),
 		ofNodes(indexFleet, func(node *v1alpha1.SeiNode) []string {
 			if fleet, _, ok := render.FleetOf(node.Name); ok {

@@ -20,6 +20,7 @@ import (
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
 	"github.com/sei-operator/sei-operator/internal/agents"
 	"github.com/sei-operator/sei-operator/internal/kube"
+	"github.com/sei-operator/sei-operator/internal/nodetask"
 	"github.com/sei-operator/sei-operator/internal/plan"
 	"github.com/sei-operator/sei-operator/internal/render"
 )
@@ -48,6 +49,11 @@ func Node(ctx context.Context, k *kube.Client, fleet *agents.Fleet, node *v1alph
 		return seen, err
 	}
 	seen.OtherPods = others
+	tasks, err := k.Tasks(ctx, types.NamespacedName{Namespace: node.Namespace, Name: node.Name})
+	if err != nil {
+		return seen, fmt.Errorf("finding the tasks of node %s/%s: %w", node.Namespace, node.Name, err)
+	}
+	seen.Task = nodetask.Working(tasks, now)
 	if seen.ClaimNodes, err = otherNodes(ctx, k, node); err != nil {
 		return seen, err
 	}

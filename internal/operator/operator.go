@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -21,6 +22,8 @@ import (
 	"github.com/sei-operator/sei-operator/internal/budget"
 	"github.com/sei-operator/sei-operator/internal/controller/seinode"
 	"github.com/sei-operator/sei-operator/internal/controller/seinodedeployment"
+	"github.com/sei-operator/sei-operator/internal/controller/seinodetask"
+	"github.com/sei-operator/sei-operator/internal/controller/wake"
 	"github.com/sei-operator/sei-operator/internal/kube"
 	"github.com/sei-operator/sei-operator/internal/peers"
 	"github.com/sei-operator/sei-operator/internal/platform"
@@ -68,10 +71,14 @@ func Run(ctx context.Context, c Config) error {
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	waker := &seinode.Waker{}
+	nodes, tasks := &wake.Waker{}, &wake.Waker{}
 	fleet := agents.New(ctx, agents.Options{
 		HTTPClient: &http.Client{Transport: agents.Transport()},
-		Wake:       waker.Wake, Log: c.Log.WithName("agents"), Around: c.AroundCall,
+		Wake: func(node types.NamespacedName) {
+			nodes.Wake(node)
+			tasks.Wake(node)
+		},
+		Log: c.Log.WithName("agents"), Around: c.AroundCall,
 	})
 	defer fleet.Wait()
 	defer stop()
@@ -82,21 +89,30 @@ func Run(ctx context.Context, c Config) error {
 	if c.Clock == nil {
 		c.Clock = clock.RealClock{}
 	}
-	api := kube.New(kube.Options{
-		Cached: m.GetClient(), Metadata: m.GetCache(), Live: m.GetAPIReader(), Namespace: c.Namespace, Around: c.AroundWrite,
-	})
-	shared := &budget.Budget{Kube: api, Platform: c.Platform, Clock: c.Clock}
-	reconciler := &seinode.Reconciler{
-		Platform: c.Platform, Clock: c.Clock, Budget: shared, Metrics: metrics,
-		Tools: scope.Tools{
-			Kube: api, Agents: fleet, Peers: peers.New(),
-			Report: &seinode.Reporter{Recorder: m.GetEventRecorder("sei-operator"), Metrics: metrics},
-		},
+	recorder := m.GetEventRecorder("sei-operator")
+	tools := scope.Tools{
+		Kube: kube.New(kube.Options{
+			Cached: m.GetClient(), Metadata: m.GetCache(), Live: m.GetAPIReader(), Namespace: c.Namespace, Around: c.AroundWrite,
+		}),
+		Agents: fleet, Peers: peers.New(),
+		Report: &seinode.Reporter{Recorder: recorder, Metrics: metrics},
 	}
-	if err := seinode.Setup(m, reconciler, waker); err != nil {
+	shared := &budget.Budget{Kube: tools.Kube, Platform: c.Platform, Clock: c.Clock}
+	reconciler := &seinode.Reconciler{Platform: c.Platform, Clock: c.Clock, Budget: shared, Metrics: metrics, Tools: tools}
+	if err := seinode.Setup(m, reconciler, nodes); err != nil {
 		return fmt.Errorf("setting up the controller of SeiNodes: %w", err)
 	}
-	if err := setupFleets(m, api, shared, c.Metrics); err != nil {
+	report, err := seinodetask.NewReporter(recorder, c.Metrics)
+	if err != nil {
+		return fmt.Errorf("registering metrics: %w", err)
+	}
+	err = seinodetask.Setup(m, &seinodetask.Reconciler{
+		Kube: tools.Kube, Agents: fleet, Peers: tools.Peers, Platform: c.Platform, Clock: c.Clock, Report: report, Wake: tasks.Wake,
+	}, tasks)
+	if err != nil {
+		return fmt.Errorf("setting up the controller of SeiNodeTasks: %w", err)
+	}
+	if err := setupFleets(m, tools.Kube, shared, c.Metrics); err != nil {
 		return fmt.Errorf("setting up the controller of SeiNodeDeployments: %w", err)
 	}
 	return m.Start(ctx)

@@ -64,7 +64,7 @@ func RecreateSlot(in Input) *v1alpha1.UpdateSlot {
 // does not answer is not known to be broken.
 func broken(in Input) bool {
 	reason, _ := PodTrouble(in.Seen.Pod, in.Seen.Now)
-	return reason != "" && reason != v1alpha1.ReasonPodUnreachable
+	return reason != "" && reason != v1alpha1.ReasonPodUnreachable || hasOtherKeys(in)
 }
 
 // MayWait tells whether an update has to wait for others. Only what the operator itself

@@ -26,7 +26,7 @@ type Drift struct {
 // drifts are asked in this order, so that of several differences the one is told
 // that a person would name first. What needs a new pod comes before what does not:
 // the new pod brings the configuration with it.
-var drifts = []func(Input) *Drift{imageDrift, sidecarImageDrift, templateDrift, foreignTemplate, failedUpdate, configDrift}
+var drifts = []func(Input) *Drift{imageDrift, sidecarImageDrift, templateDrift, foreignTemplate, keyDrift, failedUpdate, configDrift}
 
 // FindDrift is the first difference; nil: there is none.
 func FindDrift(in Input) *Drift {
@@ -83,6 +83,10 @@ func sidecarImageDrift(in Input) *Drift {
 // a hash is left as it is: a new version of the operator is no reason to replace it.
 func templateDrift(in Input) *Drift {
 	hash := template(in).Annotations[v1alpha1.AnnotationTemplateHash]
+	if madeFromTemplate(in) {
+		// Somebody may have edited the annotation of the pod, which makes it no other pod.
+		hash = in.Seen.StatefulSet.Spec.Template.Annotations[v1alpha1.AnnotationTemplateHash]
+	}
 	if hash == "" {
 		hash = in.Node.Status.PodTemplateHash
 	}
@@ -128,6 +132,15 @@ func failedUpdate(in Input) *Drift {
 		return nil // it was ready since, or is made anew for another reason
 	}
 	return nodeUpdate(v1alpha1.ReasonTemplateChanged, "The last update failed, and the pod is not ready.")
+}
+
+// keyDrift is about a pod that has keys which it must not start with, while the
+// Secrets have the right ones.
+func keyDrift(in Input) *Drift {
+	if in.Seen.Pod == nil || !hasOtherKeys(in) {
+		return nil
+	}
+	return nodeUpdate(v1alpha1.ReasonKeyIdentityChanged, "The pod %s does not have the keys of the Secrets, and seid does not run in it.", in.Seen.Pod.Name)
 }
 
 // configDrift is about the configuration, which reaches the pod that is there.

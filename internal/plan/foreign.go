@@ -47,7 +47,7 @@ func InTemplate(in Input) *ForeignFields {
 
 // named is about fields whose writer the API server remembers.
 func named(set *appsv1.StatefulSet, fields *fieldpath.Set, by []string) *ForeignFields {
-	note := bounded(strings.Join(by, ", ")+": "+strings.Join(few(topmost(fields)), ", "), maxPlanMessage)
+	note := Bounded(strings.Join(by, ", ")+": "+strings.Join(few(topmost(fields)), ", "), maxPlanMessage)
 	found := &ForeignFields{Fields: fields, Note: note, Again: set.Annotations[v1alpha1.AnnotationRemovedFromTemplate] == note}
 	found.Message = fmt.Sprintf("Somebody else changed the template of the StatefulSet %s, and the next pod would start with it. %s.", set.Name, note)
 	if found.Again {

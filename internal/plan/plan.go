@@ -55,6 +55,8 @@ type Observation struct {
 	// Keys are what is known of the Secrets that the spec names; one that nobody
 	// looked at in this reconcile is absent.
 	Keys map[KeyKind]Key
+	// Task is the SeiNodeTask that works on the node; nil: none does.
+	Task *RunningTask
 	// Leases are the reservations that the node holds or wishes to, by name. One that
 	// is absent does not exist.
 	Leases map[string]Lease

@@ -213,8 +213,9 @@ func TestOfTwoNodesOnlyOneReserves(t *testing.T) {
 		if one == LeaveReserved || other == LeaveReserved {
 			return
 		}
-		made := one == Reserve && other == Reserve && !c.exists
-		takenOver := one == TakeOver && other == TakeOver && c.exists && c.holder == gone
+		steps := [2]Reserving{one, other}
+		made := !c.exists && steps == [2]Reserving{Reserve, Reserve}
+		takenOver := c.exists && c.holder == gone && steps == [2]Reserving{TakeOver, TakeOver}
 		if !made && !takenOver {
 			t.Fatalf("one node: %s, the other: %s", one, other)
 		}

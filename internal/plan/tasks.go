@@ -1,6 +1,8 @@
 package plan
 
-import "github.com/sei-operator/sei-operator/api/v1alpha1"
+import (
+	"github.com/sei-operator/sei-operator/api/v1alpha1"
+)
 
 // The types of tasks.
 const (

@@ -96,6 +96,19 @@ func trackedVolume(node *v1alpha1.SeiNode) *v1alpha1.ObjectIdentity {
 	return tracked
 }
 
+// volumeGivenUp tells whether a person gave up the volume that the node was on, and
+// nothing runs on it any more: everything is then set up again, on another.
+func volumeGivenUp(in Input) bool {
+	had, claim, pod := in.Node.Status.DataVolume, in.Seen.Claim, in.Seen.Pod
+	return had != nil && trackedVolume(in.Node) == nil && (claim == nil || claim.UID != had.UID) &&
+		(pod == nil || pod.Status.Phase == corev1.PodPending)
+}
+
+// makesVolume tells whether a plan is about to make the volume, or to take one.
+func makesVolume(p *v1alpha1.Plan) bool {
+	return p.Tasks[0].Type == TaskEnsureDataPVC && p.Tasks[0].Status != v1alpha1.PlanTaskComplete
+}
+
 func imported(node *v1alpha1.SeiNode) bool {
 	return node.Spec.DataVolume != nil && node.Spec.DataVolume.Import != nil
 }

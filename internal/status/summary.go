@@ -23,7 +23,7 @@ type verdict struct {
 // its effects.
 var checks = []func(Input) *verdict{
 	beingDeleted, isPaused, inTrouble, volumeTrouble, gateShut, isHeld, parked, upgradeHalt, diskFull, podTrouble, stoodStill,
-	scaledToZero, unsafeStop, planUnderWay, planFailed, sidecarTrouble, notReady,
+	scaledToZero, unsafeStop, planAtGate, taskFirst, planUnderWay, planFailed, sidecarTrouble, notReady,
 }
 
 func summary(in Input) verdict {
@@ -131,6 +131,11 @@ func parked(in Input) *verdict {
 	if reason == "" {
 		reason = v1alpha1.ReasonPodNotReady
 	}
+	for _, kind := range plan.KeysOf(&in.Node.Spec) {
+		if gate := plan.KeyTrouble(in.Input, kind); gate != nil && gate.Reason == reason {
+			return person(reason, "%s", gate.Message) // it says what to do
+		}
+	}
 	return person(reason, "seid is not started: %s", seid.Message)
 }
 
@@ -194,6 +199,26 @@ func unsafeStop(in Input) *verdict {
 		if gate, _ := plan.SafeStop(in.Input, task.StartTime.Time); gate != nil && strings.HasPrefix(gate.Message, strings.TrimSuffix(task.Message, "...")) {
 			return because(gate.Reason, "%s", gate.Message)
 		}
+	}
+	return nil
+}
+
+// taskFirst tells of an update that waits for a SeiNodeTask on the node.
+func taskFirst(in Input) *verdict {
+	if gate := plan.WaitsForTask(in.Input); gate != nil {
+		return because(gate.Reason, "%s", gate.Message)
+	}
+	return nil
+}
+
+// planAtGate tells of something that a plan needs and that went away, or to another
+// node, after the plan began.
+func planAtGate(in Input) *verdict {
+	if in.Node.Status.Plan == nil || in.Decision.Step != plan.Continue {
+		return nil
+	}
+	if gate := plan.ShutGate(in.Input, in.Node.Status.Plan.Type); gate != nil && gate.Reason != v1alpha1.ReasonWaiting {
+		return &verdict{Gate: *gate}
 	}
 	return nil
 }

@@ -57,6 +57,20 @@ func TestSummary(t *testing.T) {
 		"it is being deleted, and waits for a safe moment": {
 			in: running(deleted, unsafe), reason: v1alpha1.ReasonWaitingForSafeStop, says: []string{"state sync"},
 		},
+		"a key went away after the plan began": {
+			in: running(validator, key(plan.SigningKey, plan.Key{Problem: v1alpha1.ReasonSecretNotFound, Message: "It is gone."}),
+				doing(v1alpha1.PlanBootstrap), decided(plan.Continue, "", "")),
+			reason: v1alpha1.ReasonSecretNotFound, says: []string{"gone"},
+		},
+		"an update waits for a SeiNodeTask": {
+			in: running(at(plan.TaskReplacePod, v1alpha1.PlanTaskRunning, ""), func(in *Input) {
+				in.Seen.Task = &plan.RunningTask{Name: "restart", Kind: "RestartSeid", Until: now.Add(time.Minute)}
+			}),
+			reason: v1alpha1.ReasonWaitingForTask, says: []string{"SeiNodeTask restart"},
+		},
+		"a plan that needs nothing more": {
+			in: running(doing(v1alpha1.PlanNodeUpdate), decided(plan.Continue, "", "")), reason: v1alpha1.ReasonUpdating, says: []string{"Because of this."},
+		},
 		"an update waits for a safe moment": {
 			in:     running(unsafe, at(plan.TaskReplacePod, v1alpha1.PlanTaskRunning, unsafeMessage)),
 			reason: v1alpha1.ReasonWaitingForSafeStop, says: []string{"state sync"},
@@ -135,6 +149,10 @@ func TestSummary(t *testing.T) {
 			in:      running(parkedFor("KeyIdentityChanged"), crashing),
 			stalled: true, idle: true, reason: v1alpha1.ReasonKeyIdentityChanged, says: []string{"the key is another one"},
 		},
+		"seid may not start with its key, and the Secret holds another": {
+			in:      running(validator, key(plan.SigningKey, plan.Key{PublicKey: "public"}), reserved(v1alpha1.ReservationSigningKey), parkedFor("KeyIdentityChanged")),
+			stalled: true, idle: true, reason: v1alpha1.ReasonKeyIdentityChanged, says: []string{"accept-key=public"},
+		},
 		"seid may not start, nobody says why": {
 			in: running(parkedFor("")), stalled: true, idle: true, reason: v1alpha1.ReasonPodNotReady,
 		},
@@ -211,6 +229,14 @@ func TestSummary(t *testing.T) {
 				in.Node.Status.Plan, in.Node.Status.LastPlan = nil, failedRecord(v1alpha1.PlanNodeUpdate)
 			}),
 			reason: v1alpha1.ReasonPlanFailed, says: []string{"NodeUpdate", "it broke"},
+		},
+		"another node was faster to reserve the key, when a plan was under way": {
+			in:     running(validator, key(plan.SigningKey, plan.Key{Problem: v1alpha1.ReasonKeyInUse, Message: "It is theirs."}), at(plan.TaskValidateSigningKey, v1alpha1.PlanTaskRunning, ""), decided(plan.Continue, "", "")),
+			reason: v1alpha1.ReasonKeyInUse, says: []string{"It is theirs."},
+		},
+		"the Secret is gone when a plan comes to approve the node": {
+			in:     running(validator, key(plan.SigningKey, plan.Key{Problem: v1alpha1.ReasonSecretNotFound, Message: "It is gone."}), at(plan.TaskMarkReady, v1alpha1.PlanTaskRunning, ""), decided(plan.Continue, "", "")),
+			reason: v1alpha1.ReasonSecretNotFound, says: []string{"It is gone."},
 		},
 		"an update failed, and another is under way": {
 			in: running(doing(v1alpha1.PlanNodeUpdate), func(in *Input) {

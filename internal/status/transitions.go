@@ -14,7 +14,8 @@ import (
 // the change alone, so nothing is told twice.
 func Transitions(before, after *v1alpha1.SeiNodeStatus) []scope.Event {
 	var events []scope.Event
-	for _, found := range []*scope.Event{planEnded(before, after), planStarted(before, after), tracked(before, after), updateWaits(before, after), readyChanged(before, after),
+	for _, found := range []*scope.Event{
+		planEnded(before, after), planStarted(before, after), tracked(before, after), updateWaits(before, after), readyChanged(before, after),
 		fellIntoTrouble(before, after, v1alpha1.ConditionSigningKeyReady), fellIntoTrouble(before, after, v1alpha1.ConditionNodeKeyReady),
 		fellIntoTrouble(before, after, v1alpha1.ConditionDataVolumeReady),
 	} {

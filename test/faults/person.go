@@ -37,7 +37,7 @@ func (p *Person) Of(node string) *Person { return &Person{run: p.run, node: node
 func (p *Person) FullNode(change ...func(*v1alpha1.SeiNode)) *v1alpha1.SeiNode {
 	node := &v1alpha1.SeiNode{
 		ObjectMeta: metav1.ObjectMeta{Name: p.node},
-		Spec:       v1alpha1.SeiNodeSpec{ChainID: "testnet-1", Image: Image, FullNode: &v1alpha1.FullNodeSpec{}},
+		Spec:       v1alpha1.SeiNodeSpec{ChainID: p.Chain(), Image: Image, FullNode: &v1alpha1.FullNodeSpec{}},
 	}
 	for _, f := range change {
 		f(node)

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,8 +40,8 @@ func (r *run) rest() {
 	defer look.Stop()
 	for end := time.Now().Add(patience); ; {
 		if r.life != nil {
-			if node, ok := r.next(); ok {
-				r.reconcile(node)
+			if work, ok := r.next(); ok {
+				r.reconcile(work)
 				end = time.Now().Add(patience)
 				continue
 			}
@@ -63,29 +65,36 @@ func (r *run) rest() {
 // objects are those in the namespace of a run.
 type objects struct {
 	nodes    v1alpha1.SeiNodeList
+	tasks    v1alpha1.SeiNodeTaskList
 	sets     appsv1.StatefulSetList
 	services corev1.ServiceList
 	configs  corev1.ConfigMapList
 	pods     corev1.PodList
 	claims   corev1.PersistentVolumeClaimList
+	leases   coordinationv1.LeaseList
+	secrets  metav1.PartialObjectMetadataList
 }
 
 func (o *objects) lists() []client.ObjectList {
-	return []client.ObjectList{&o.nodes, &o.sets, &o.services, &o.configs, &o.pods, &o.claims}
+	return []client.ObjectList{&o.nodes, &o.tasks, &o.sets, &o.services, &o.configs, &o.pods, &o.claims, &o.leases, &o.secrets}
 }
 
 func (r *run) read(reader client.Reader) *objects {
 	found := &objects{}
+	found.secrets.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
 	for _, list := range found.lists() {
 		options := []client.ListOption{client.InNamespace(r.namespace)}
 		switch list.(type) {
 		case *corev1.ServiceList, *corev1.ConfigMapList:
 			options = append(options, client.HasLabels{v1alpha1.LabelNode})
+		case *coordinationv1.LeaseList:
+			options = []client.ListOption{client.InNamespace(operatorNamespace), client.HasLabels{v1alpha1.LabelReservation}}
 		}
 		if err := reader.List(r.t.Context(), list, options...); err != nil {
 			r.fails("reading %T: %v", list, err)
 		}
 	}
+	found.leases.Items = slices.DeleteFunc(found.leases.Items, func(l coordinationv1.Lease) bool { return holderNamespace(&l) != r.namespace })
 	return found
 }
 
@@ -164,6 +173,8 @@ func kubernetesMoves(o *objects) string {
 	for i := range o.claims.Items {
 		if claim := &o.claims.Items[i]; claim.DeletionTimestamp != nil || claim.Status.Phase != corev1.ClaimBound {
 			return fmt.Sprintf("the claim %s is %s", claim.Name, claim.Status.Phase)
+		} else if has := claim.Status.Capacity.Storage(); has.Cmp(*claim.Spec.Resources.Requests.Storage()) < 0 {
+			return fmt.Sprintf("the claim %s has %s and grows", claim.Name, has)
 		}
 	}
 	return ""
@@ -215,6 +226,9 @@ func (r *run) sidecarMoves(o *objects) string {
 			if what := r.untold(node, pod); what != "" {
 				return what
 			}
+			if what := r.untoldTask(node, o.tasks.Items); what != "" {
+				return what
+			}
 		}
 	}
 	return ""
@@ -238,6 +252,18 @@ func (r *run) untold(node *v1alpha1.SeiNode, pod *corev1.Pod) string {
 			if task := &current.Tasks[i]; task.Status == v1alpha1.PlanTaskRunning && r.ended(node, plan.TaskID(current, i).String(), int(task.Retries)) {
 				return fmt.Sprintf("the operator does not know that the sidecar of %s has ended its %s", node.Name, task.Type)
 			}
+		}
+	}
+	return ""
+}
+
+// untoldTask says which SeiNodeTask the operator has to be told of that its sidecar has
+// ended.
+func (r *run) untoldTask(node *v1alpha1.SeiNode, tasks []v1alpha1.SeiNodeTask) string {
+	for i := range tasks {
+		task := &tasks[i]
+		if task.Status.Phase == v1alpha1.TaskPhaseRunning && task.Spec.Target.NodeRef.Name == node.Name && r.ended(node, task.Status.TaskID, 0) {
+			return fmt.Sprintf("the operator does not know that the sidecar of %s has ended the task %s", node.Name, task.Name)
 		}
 	}
 	return ""

@@ -14,11 +14,11 @@ import (
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
 )
 
-// addsProbe is a policy that puts a liveness probe into every StatefulSet of the
-// namespace, with every write. It returns when that is so.
-func (r *rig) addsProbe() {
+// sharesProcesses is a policy that has the pods of every StatefulSet of the namespace
+// share processes with their machine, with every write. It returns when that is so.
+func (r *rig) sharesProcesses() {
 	r.t.Helper()
-	meta := metav1.ObjectMeta{Name: r.namespace + "-probes"}
+	meta := metav1.ObjectMeta{Name: r.namespace + "-processes"}
 	equivalent := admissionv1.Equivalent
 	policy := &admissionv1.MutatingAdmissionPolicy{ObjectMeta: meta, Spec: admissionv1.MutatingAdmissionPolicySpec{
 		MatchConstraints: &admissionv1.MatchResources{
@@ -32,16 +32,19 @@ func (r *rig) addsProbe() {
 		ReinvocationPolicy: admissionv1.NeverReinvocationPolicy,
 		Mutations: []admissionv1.Mutation{{
 			PatchType: admissionv1.PatchTypeApplyConfiguration,
-			ApplyConfiguration: &admissionv1.ApplyConfiguration{Expression: `Object{spec: Object.spec{template: Object.spec.template{spec: Object.spec.template.spec{
-				containers: [Object.spec.template.spec.containers{name: "seid", livenessProbe: Object.spec.template.spec.containers.livenessProbe{
-					exec: Object.spec.template.spec.containers.livenessProbe.exec{command: ["false"]}}}]}}}}`},
+			ApplyConfiguration: &admissionv1.ApplyConfiguration{
+				Expression: `Object{spec: Object.spec{template: Object.spec.template{spec: Object.spec.template.spec{hostPID: true}}}}`,
+			},
 		}},
 	}}
 	binding := &admissionv1.MutatingAdmissionPolicyBinding{ObjectMeta: meta, Spec: admissionv1.MutatingAdmissionPolicyBindingSpec{PolicyName: meta.Name}}
+	admin := r.cluster.Admin(r.t)
 	for _, object := range []client.Object{policy, binding} {
-		r.create(object)
+		if err := admin.Create(r.t.Context(), object); err != nil {
+			r.t.Fatalf("making the policy: %v", err)
+		}
 		r.t.Cleanup(func() {
-			if err := r.person.Delete(context.WithoutCancel(r.t.Context()), object); err != nil {
+			if err := admin.Delete(context.WithoutCancel(r.t.Context()), object); err != nil {
 				r.t.Errorf("removing the policy: %v", err)
 			}
 		})
@@ -63,7 +66,7 @@ func (r *rig) addsProbe() {
 		if err := r.person.Create(r.t.Context(), trial, client.DryRunAll); err != nil {
 			r.t.Fatal(err)
 		}
-		if trial.Spec.Template.Spec.Containers[0].LivenessProbe != nil {
+		if trial.Spec.Template.Spec.HostPID {
 			return
 		}
 	}
@@ -74,14 +77,14 @@ func (r *rig) addsProbe() {
 func TestAPolicyIsToldOfAndNotFought(t *testing.T) {
 	w := &writes{}
 	r := newRig(t, w.record)
-	r.addsProbe()
+	r.sharesProcesses()
 	r.create(r.fullNode("alpha"))
 	r.ready("alpha")
 	told := r.until("alpha", "the node to tell", has(v1alpha1.ConditionNodeUpdateInProgress, metav1.ConditionFalse, v1alpha1.ReasonForeignTemplate))
 	r.settled("alpha")
 	set := &appsv1.StatefulSet{}
 	r.get("alpha", set)
-	if set.Spec.Template.Spec.Containers[0].LivenessProbe == nil {
+	if !set.Spec.Template.Spec.HostPID {
 		t.Error("the policy did not work")
 	}
 	if applied, patched := w.of("apply", "StatefulSet"), w.of("patch", "StatefulSet"); len(applied) != 1 || len(patched) != 0 {

@@ -48,6 +48,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.KeySourceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("LabelPeers"):
 		return &apiv1alpha1.LabelPeersApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("NodeHeight"):
+		return &apiv1alpha1.NodeHeightApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NodeReference"):
 		return &apiv1alpha1.NodeReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ObjectIdentity"):

@@ -2,13 +2,11 @@ package seinode
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -19,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
+	"github.com/sei-operator/sei-operator/internal/controller/wake"
 	"github.com/sei-operator/sei-operator/internal/kube"
 )
 
@@ -33,31 +32,8 @@ const (
 	lastRetry  = 30 * time.Second
 )
 
-// Waker makes a controller look at a node. Fleets of sidecars call it.
-type Waker struct {
-	mu    sync.Mutex
-	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
-}
-
-// Start is called by the controller with its queue.
-func (w *Waker) Start(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.queue = queue
-	return nil
-}
-
-// Wake has a node looked at soon.
-func (w *Waker) Wake(node types.NamespacedName) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.queue != nil {
-		w.queue.Add(reconcile.Request{NamespacedName: node})
-	}
-}
-
 // Setup makes a controller of a reconciler.
-func Setup(m manager.Manager, r *Reconciler, waker *Waker) error {
+func Setup(m manager.Manager, r *Reconciler, waker *wake.Waker) error {
 	byLabel := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object kube.Object) []reconcile.Request {
 		return requestsFor(object.GetNamespace(), nodeOf(object))
 	})
@@ -65,6 +41,13 @@ func Setup(m manager.Manager, r *Reconciler, waker *Waker) error {
 		return requestsFor(object.GetNamespace(), object.GetName())
 	})
 	byClaim := handler.EnqueueRequestsFromMapFunc(r.usersOfClaim)
+	byTarget := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object kube.Object) []reconcile.Request {
+		task, ok := object.(*v1alpha1.SeiNodeTask)
+		if !ok {
+			return nil
+		}
+		return requestsFor(task.Namespace, task.Spec.Target.NodeRef.Name)
+	})
 	return builder.ControllerManagedBy(m).
 		Named("seinode").
 		For(&v1alpha1.SeiNode{}, builder.WithPredicates(worthALook())).
@@ -74,6 +57,8 @@ func Setup(m manager.Manager, r *Reconciler, waker *Waker) error {
 		Watches(&corev1.ConfigMap{}, byLabel).
 		Watches(&corev1.Pod{}, byClaim).
 		Watches(&corev1.PersistentVolumeClaim{}, byClaim).
+		// A plan may wait for a task to end.
+		Watches(&v1alpha1.SeiNodeTask{}, byTarget, builder.WithPredicates(taskMoves())).
 		Watches(&corev1.PersistentVolume{}, byClaim).
 		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.usersOfSecret)).
 		Watches(&coordinationv1.Lease{}, handler.EnqueueRequestsFromMapFunc(r.usersOfLease)).
@@ -102,4 +87,18 @@ func worthALook() predicate.Predicate {
 		},
 	}
 	return predicate.Or[kube.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, changedStatus)
+}
+
+// taskMoves lets a SeiNodeTask pass that no longer works on its node.
+func taskMoves() predicate.Predicate {
+	works := func(object kube.Object) bool {
+		task, ok := object.(*v1alpha1.SeiNodeTask)
+		return ok && task.Status.Phase == v1alpha1.TaskPhaseRunning
+	}
+	return predicate.Funcs{
+		CreateFunc:  func(event.CreateEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+		UpdateFunc:  func(e event.UpdateEvent) bool { return works(e.ObjectOld) && !works(e.ObjectNew) },
+		DeleteFunc:  func(e event.DeleteEvent) bool { return works(e.Object) },
+	}
 }

@@ -159,7 +159,7 @@ func TestTransactions(t *testing.T) {
 		"": false, "a": false, "=b": false,
 		`upgrade/plan={"name":"v2","height":10}`: true, "upgrade/plan=": true,
 		`upgrade/plan={"name":"v2"}`: false, `upgrade/plan={"height":10}`: false, "upgrade/plan=v2": false,
-		`upgrade/plan={"name":"v2","height":10,"hieght":1}`: false,
+		`upgrade/plan={"name":"v2","height":10,"more":1}`: false,
 	} {
 		if got := a.CheckTx(abci.RequestCheckTx{Tx: []byte(raw)}); (got.Code == 0) != fine {
 			t.Errorf("%q: %+v", raw, got)

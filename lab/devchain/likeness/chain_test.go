@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,6 +18,15 @@ var (
 	load   = flag.Int("load", 20, "transactions per second")
 )
 
+// life is a chain that lives.
+type life struct {
+	*chain.Local
+
+	t          *testing.T
+	validators []*chain.Node
+	watcher    *chain.Watcher
+}
+
 // TestChain is the life of a chain: four validators under load, one killed and back, a
 // fifth node by state sync, an upgrade that halts them all, and the new version. In the
 // end all agree on every state, and nobody signed twice.
@@ -26,79 +36,29 @@ func TestChain(t *testing.T) {
 	withSnapshots(t, local, 5)
 	begun := time.Now()
 	startAll(t, local, v1)
-	watcher := chain.Watch(t.Context(), local.All)
-	defer watcher.Stop()
-	validators := local.All()
-	sending := chain.StartLoad(t.Context(), validators, *load)
+	l := &life{Local: local, t: t, validators: local.All(), watcher: chain.Watch(t.Context(), local.All)}
+	defer l.watcher.Stop()
+	sending := chain.StartLoad(t.Context(), l.validators, *load)
 	defer sending.Stop()
-	untilHeight(t, validators[0], 1)
+	untilHeight(t, l.validators[0], 1)
 	t.Logf("first block after %.1f s", time.Since(begun).Seconds())
-	grow := func(n *chain.Node) int64 {
-		t.Helper()
-		status := untilHeight(t, n, 1)
-		return untilHeight(t, n, status.Height+*blocks).Height
-	}
-	grow(validators[0])
+	l.grow(l.validators[0])
 
-	// One is killed; the others go on without it, and it comes back and signs.
-	killed := validators[3]
-	signal(t, killed.Process(), syscall.SIGKILL)
-	ends(t, killed.Process(), 137)
-	grow(validators[0])
-	start(t, killed, v1)
-	back := untilHeight(t, killed, grow(validators[0])).Height
-	untilRecord(t, watcher, "the validator that was killed signs", func(r chain.Record) bool {
-		for _, block := range r.Blocks[min(int(back), len(r.Blocks)):] {
-			if strings.Contains(strings.Join(block.Signed, " "), killed.Address) {
-				return true
-			}
-		}
-		return false
-	})
-
-	// A fifth node begins with a snapshot.
-	untilSnapshot(t, local)
-	fifth := addStateSync(t, local, "fifth")
-	start(t, fifth, v1)
-	first := untilHeight(t, fifth, 1)
-	if first.Earliest < 2 {
-		t.Errorf("the fifth node has the chain from its beginning: %+v", first)
-	}
-	untilHeight(t, fifth, first.Height+*blocks)
-
-	// The chain halts for an upgrade, and goes on with the next version.
-	plan := schedule(t, validators[0], "v2", *blocks)
-	halted := 0
-	for _, n := range validators {
-		untilStopped(t, n, plan.Height)
-		if n.Process().Wait() == 2 {
-			halted++
-		}
-	}
-	if halted < 3 {
-		t.Errorf("%d of four validators halted; with two thirds of them the last block is made", halted)
-	}
-	if p := fifth.Process(); p != nil {
-		signal(t, p, syscall.SIGKILL)
-		<-p.Done()
-	}
-	startAll(t, local, v2)
-	for _, n := range local.Nodes {
-		untilHeight(t, n, plan.Height+*blocks)
-		if version, err := n.Version(t.Context()); err != nil || version != "v2" {
-			t.Errorf("%s runs %s, %v", n.Name, version, err)
-		}
-	}
+	killed := l.validators[3]
+	l.kill(killed)
+	fifth := l.stateSync()
+	upgrade := l.upgrade(fifth)
 	sending.Stop()
 
-	untilRecord(t, watcher, "all nodes tell a state of the new version", func(r chain.Record) bool {
-		return len(r.Heights) == len(local.Nodes) && r.Height() > plan.Height
+	untilRecord(t, l.watcher, "all nodes tell a state of the new version", func(r chain.Record) bool {
+		return len(r.Heights) == len(l.Nodes) && r.Height() > upgrade
 	})
-	watcher.Stop()
-	record := watcher.Record()
+	l.watcher.Stop()
+	record := l.watcher.Record()
 	if _, err := record.WriteTo(t.Output()); err != nil {
 		t.Error(err)
 	}
+	t.Logf("%d transactions were accepted, %d refused, in %.0f s", sending.Accepted(), sending.Refused(), time.Since(begun).Seconds())
 	if wrong := record.Disagreements(); len(wrong) > 0 {
 		t.Errorf("the nodes disagree: %v", wrong)
 	}
@@ -111,35 +71,90 @@ func TestChain(t *testing.T) {
 	if gaps := record.Gaps(); len(gaps[killed.Name]) == 0 {
 		t.Errorf("nobody missed the validator that was killed: %v", gaps)
 	}
-	agreeOnBlocks(t, local, plan.Height)
+	agreeOnBlocks(t, local, upgrade)
 }
 
-// untilStopped waits for the end of a validator at an upgrade. One that did not get the
-// last votes stays alive, one block below, and is ended here.
-func untilStopped(t *testing.T, n *chain.Node, height int64) {
-	t.Helper()
-	p := n.Process()
-	until(t, n.Name+" halts", func(ctx context.Context) bool {
-		select {
-		case <-p.Done():
-			return true
-		default:
-		}
-		status, err := n.Status(ctx)
-		return err == nil && status.Height == height-1 && othersEnded(ctx, n)
+// grow waits for some blocks.
+func (l *life) grow(n *chain.Node) int64 {
+	l.t.Helper()
+	status := untilHeight(l.t, n, 1)
+	return untilHeight(l.t, n, status.Height+*blocks).Height
+}
+
+// kill kills a validator; the others go on without it, and it comes back and signs.
+func (l *life) kill(n *chain.Node) {
+	l.t.Helper()
+	signal(l.t, n.Process(), syscall.SIGKILL)
+	ends(l.t, n.Process(), 137)
+	l.grow(l.validators[0])
+	start(l.t, n, v1)
+	back := untilHeight(l.t, n, l.grow(l.validators[0])).Height
+	untilRecord(l.t, l.watcher, "the validator that was killed signs", func(r chain.Record) bool {
+		return slices.ContainsFunc(r.Blocks[min(int(back), len(r.Blocks)):], func(b chain.Block) bool {
+			return slices.Contains(b.Signed, n.Address)
+		})
 	})
-	signal(t, p, syscall.SIGKILL)
-	<-p.Done()
 }
 
-// othersEnded tells whether a node has lost all its peers, so that nothing more can
-// come.
-func othersEnded(ctx context.Context, n *chain.Node) bool {
-	var body struct {
-		Connections []peerConnection `json:"peer_connections"`
+// stateSync adds a fifth node, which begins with a snapshot.
+func (l *life) stateSync() *chain.Node {
+	l.t.Helper()
+	untilSnapshot(l.t, l.Local)
+	fifth := addStateSync(l.t, l.Local, "fifth")
+	start(l.t, fifth, v1)
+	first := untilHeight(l.t, fifth, 1)
+	if first.Earliest < 2 {
+		l.t.Errorf("the fifth node has the chain from its beginning: %+v", first)
 	}
-	_, err := n.Get(ctx, "/net_info", nil, &body)
-	return err == nil && len(body.Connections) <= 1
+	untilHeight(l.t, fifth, first.Height+*blocks)
+	return fifth
+}
+
+// upgrade halts the chain for an upgrade, and goes on with the next version. It returns
+// the height.
+func (l *life) upgrade(fifth *chain.Node) int64 {
+	l.t.Helper()
+	plan := schedule(l.t, l.validators[0], "v2", *blocks)
+	l.untilHalted(plan.Height)
+	for _, n := range l.validators {
+		// Those that did not get the last votes stay alive, and are ended here.
+		signal(l.t, n.Process(), syscall.SIGKILL)
+		if code := n.Process().Wait(); code != 2 && code != 137 {
+			l.t.Errorf("%s ended with %d", n.Name, code)
+		}
+	}
+	signal(l.t, fifth.Process(), syscall.SIGKILL)
+	<-fifth.Process().Done()
+	startAll(l.t, l.Local, v2)
+	for _, n := range l.Nodes {
+		untilHeight(l.t, n, plan.Height+*blocks)
+		if version, err := n.Version(l.t.Context()); err != nil || version != "v2" {
+			l.t.Errorf("%s runs %s, %v", n.Name, version, err)
+		}
+	}
+	return plan.Height
+}
+
+// untilHalted waits until the chain stands still at an upgrade. A validator that made
+// the last block ends with it; one that did not get the last votes stays alive and
+// seems healthy, one block below.
+func (l *life) untilHalted(height int64) {
+	l.t.Helper()
+	until(l.t, "the chain halts", func(ctx context.Context) bool {
+		ended := 0
+		for _, n := range l.validators {
+			select {
+			case <-n.Process().Done():
+				ended++
+				continue
+			default:
+			}
+			if status, err := n.Status(ctx); err != nil || status.Height < height-1 {
+				return false
+			}
+		}
+		return ended > 0
+	})
 }
 
 func untilRecord(t *testing.T, watcher *chain.Watcher, what string, wanted func(chain.Record) bool) {

@@ -73,7 +73,7 @@ func newChain(t *testing.T, validators int) *chain.Local {
 		if t.Failed() {
 			for _, n := range local.Nodes {
 				if p := n.Process(); p != nil {
-					t.Logf("%s (%s):\n%s", n.Name, n.Host, p.Tail(30))
+					t.Logf("%s (%s):\n%s", n.Name, n.Host, p.Tail(60))
 				}
 			}
 		}
@@ -161,7 +161,7 @@ func alive(t *testing.T, n *chain.Node) {
 	t.Helper()
 	select {
 	case <-n.Process().Done():
-		t.Fatalf("%s ended with %d:\n%s", n.Name, n.Process().Wait(), n.Process().Tail(15))
+		t.Fatalf("%s ended with %d:\n%s", n.Name, n.Process().Wait(), n.Process().Tail(60))
 	default:
 	}
 }

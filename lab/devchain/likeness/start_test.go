@@ -161,8 +161,19 @@ func TestOneProcessForAHome(t *testing.T) {
 	now := untilHeight(t, n, status.Height+2)
 	signal(t, p, syscall.SIGKILL)
 	ends(t, p, 137)
-	p = start(t, n, v1)
+	start(t, n, v1)
 	untilHeight(t, n, now.Height+1)
+}
+
+// A node that does not exchange peers stops as cleanly as another.
+func TestCleanStopWithoutPEX(t *testing.T) {
+	t.Parallel()
+	_, n := newSole(t)
+	configure(t, n, map[string]string{"p2p.pex": "false"}, nil)
+	p := start(t, n, v1)
+	untilSignals(t, n, 1)
+	signal(t, p, syscall.SIGTERM)
+	ends(t, p, 0)
 }
 
 // Answers of the RPC: bare for a GET, in an envelope for a POST, errors with HTTP 200.

@@ -16,7 +16,11 @@ import (
 func withSnapshots(t *testing.T, local *chain.Local, interval int) {
 	t.Helper()
 	for _, n := range local.Nodes {
-		configure(t, n, nil, map[string]string{"state-sync.snapshot-interval": fmt.Sprint(interval)})
+		configure(t, n, nil, map[string]string{
+			"state-sync.snapshot-interval": fmt.Sprint(interval),
+			// One that is being fetched must not go away, and these come fast.
+			"state-sync.snapshot-keep-recent": "1000",
+		})
 	}
 }
 
@@ -93,11 +97,12 @@ func TestFact03KilledAfterStateSyncTheVolumeIsDead(t *testing.T) {
 	}
 	p = start(t, n, v1)
 	status = untilHeight(t, n, 1)
-	untilHeight(t, n, status.Height+1)
+	// The last block may not have been executed yet, so some more than one.
+	untilHeight(t, n, status.Height+3)
 	signal(t, p, syscall.SIGKILL)
 	ends(t, p, 137)
 	start(t, n, v1)
-	untilHeight(t, n, status.Height+3)
+	untilHeight(t, n, status.Height+6)
 	if _, height, ok := strings.Cut(fetch(t.Context(), t, n.RPC()+"/status"), `"snapshot_height":"`); !ok || !strings.HasPrefix(height, `0"`) {
 		t.Error("/status tells of a snapshot")
 	}
@@ -118,6 +123,8 @@ func TestStateSyncFailures(t *testing.T) {
 	configure(t, n, map[string]string{"statesync.rpc-servers": `"` + local.Nodes[0].RPC() + `"`}, nil)
 	ends(t, start(t, n, v1), 1, "at least 2 RPC servers are required, got 1")
 
+	// The other one is known to all by now.
+	n = addStateSync(t, local, "lonely")
 	configure(t, n, map[string]string{"p2p.persistent-peers": `"` + local.Nodes[0].Peer() + `"`, "p2p.pex": "false"}, nil)
 	p := start(t, n, v1)
 	until(t, "it has its peer", func(ctx context.Context) bool {

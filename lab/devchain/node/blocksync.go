@@ -40,25 +40,45 @@ type blockSync struct {
 	atSeen int64
 }
 
+// field is a field of a struct that may not be exported, so that it can be read and set.
+func field(of reflect.Value, name string) (reflect.Value, error) {
+	f := of.FieldByName(name)
+	if !f.IsValid() {
+		return reflect.Value{}, fmt.Errorf("the engine has no %s in %s", name, of.Type())
+	}
+	return reflect.NewAt(f.Type(), unsafe.Pointer(f.UnsafeAddr())).Elem(), nil
+}
+
+// blockSyncOf is the part of a node that syncs blocks.
+func blockSyncOf(engine service.Service) (reflect.Value, error) {
+	reactor, err := field(reflect.ValueOf(engine).Elem(), "bcReactor")
+	if err != nil {
+		return reflect.Value{}, err
+	}
+	return reactor.Elem().Elem(), nil
+}
+
 // attach finds the pool in a node.
 func (b *blockSync) attach(engine service.Service) error {
-	reactor := reflect.ValueOf(engine).Elem().FieldByName("bcReactor")
-	if !reactor.IsValid() || reactor.IsNil() {
-		return fmt.Errorf("%T has no block sync", engine)
+	reactor, err := blockSyncOf(engine)
+	if err != nil {
+		return err
 	}
-	pointer := reactor.Elem().Elem().FieldByName("pool")
-	if !pointer.IsValid() {
-		return fmt.Errorf("the block sync of %T has no pool", engine)
+	pointer, err := field(reactor, "pool")
+	if err != nil {
+		return err
 	}
-	b.pool = reflect.NewAt(pointer.Type().Elem(), pointer.UnsafePointer()).Elem()
-	field := func(name string) reflect.Value {
-		f := b.pool.FieldByName(name)
-		return reflect.NewAt(f.Type(), unsafe.Pointer(f.UnsafeAddr()))
+	b.pool = pointer.Elem()
+	found := map[string]reflect.Value{}
+	for _, name := range []string{"peers", "lastAdvance", "height", "mtx"} {
+		if found[name], err = field(b.pool, name); err != nil {
+			return err
+		}
 	}
-	b.peers = field("peers").Elem()
-	b.lastAdvance = field("lastAdvance").Interface().(*time.Time)
-	b.height = field("height").Interface().(*int64)
-	b.lock = field("mtx").Interface().(sync.Locker)
+	b.peers = found["peers"]
+	b.lastAdvance = found["lastAdvance"].Addr().Interface().(*time.Time)
+	b.height = found["height"].Addr().Interface().(*int64)
+	b.lock = found["mtx"].Addr().Interface().(sync.Locker)
 	b.since = time.Now()
 	return nil
 }

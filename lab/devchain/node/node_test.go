@@ -43,7 +43,7 @@ func TestLagStatusAnswers417(t *testing.T) {
 type (
 	pool struct {
 		lastAdvance time.Time
-		mtx         sync.RWMutex
+		mtx         sync.RWMutex //nolint:unused // found by its name, as in the engine
 		peers       map[string]*int
 		height      int64
 	}
@@ -51,7 +51,7 @@ type (
 	fakeEngine struct {
 		service.BaseService
 
-		bcReactor any
+		bcReactor any //nolint:unused // found by its name, as in the engine
 	}
 )
 

@@ -103,7 +103,8 @@ func (r *front) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 }
 
 func (r *front) get(w http.ResponseWriter, request *http.Request) {
-	code, body := http.StatusOK, any(nil)
+	code := http.StatusOK
+	var body any
 	var err error
 	if own := r.own(strings.Trim(request.URL.Path, "/")); own != nil {
 		code, body, err = own(request.Context())

@@ -74,10 +74,13 @@ func (n *node) run(ctx context.Context, version string) error {
 	if err := n.create(); err != nil {
 		return err
 	}
-	if err := n.sync.attach(n.engine); err != nil {
+	if err := errors.Join(n.sync.attach(n.engine), fillPEX(n.engine)); err != nil {
 		return err
 	}
 	if err := n.startEngine(ctx); err != nil {
+		return err
+	}
+	if err := askHeights(ctx, n.engine); err != nil {
 		return err
 	}
 	if err := n.front.listen(n.settings.rpc); err != nil {

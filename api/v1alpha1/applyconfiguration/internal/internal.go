@@ -249,6 +249,15 @@ var schemaYAML = typed.YAMLObject(`types:
         elementRelationship: separable
 - name: com.github.sei-operator.sei-operator.api.v1alpha1.Mode
   scalar: string
+- name: com.github.sei-operator.sei-operator.api.v1alpha1.NodeHeight
+  map:
+    fields:
+    - name: height
+      type:
+        scalar: numeric
+    - name: name
+      type:
+        scalar: string
 - name: com.github.sei-operator.sei-operator.api.v1alpha1.NodeReference
   map:
     fields:
@@ -875,6 +884,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: startTime
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: step
+      type:
+        scalar: string
     - name: targetUID
       type:
         scalar: string
@@ -962,6 +974,14 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: image
       type:
         scalar: string
+    - name: nodes
+      type:
+        list:
+          elementType:
+            namedType: com.github.sei-operator.sei-operator.api.v1alpha1.NodeHeight
+          elementRelationship: associative
+          keys:
+          - name
     - name: peers
       type:
         scalar: numeric

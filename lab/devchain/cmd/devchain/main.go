@@ -28,7 +28,7 @@ func main() {
 	root.AddCommand(upCommand(), makeCommand())
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "devchain:", err)
-		os.Exit(1) //nolint:gocritic // nothing is left to be stopped
+		os.Exit(1)
 	}
 }
 
