@@ -261,7 +261,7 @@ type FleetNode struct {
 
 // FleetNodeState is how it stands with a node of a fleet.
 //
-// +kubebuilder:validation:Enum=Available;Settling;Updating;NotReady;Broken;Paused;Held;Unknown;Terminating;Foreign
+// +kubebuilder:validation:Enum=Available;Settling;Updating;NotReady;Broken;Stopping;Paused;Held;Unknown;Terminating;Foreign
 type FleetNodeState string
 
 // The states of a node of a fleet.
@@ -276,7 +276,9 @@ const (
 	FleetNodeNotReady FleetNodeState = "NotReady"
 	// FleetNodeBroken: it does not work, and an update of it costs nothing.
 	FleetNodeBroken FleetNodeState = "Broken"
-	// FleetNodePaused: it is paused.
+	// FleetNodeStopping: it is paused and not stopped yet.
+	FleetNodeStopping FleetNodeState = "Stopping"
+	// FleetNodePaused: it is paused and stopped.
 	FleetNodePaused FleetNodeState = "Paused"
 	// FleetNodeHeld: a hold keeps seid from running.
 	FleetNodeHeld FleetNodeState = "Held"

@@ -214,6 +214,12 @@ func admit(s *scope.Scope, current bool) {
 // Whether it is an impostor follows from our own status, so that is looked at once
 // more without a cache. A stale one would make us delete what we made a moment ago.
 func deleteImpostor(ctx context.Context, s *scope.Scope, step plan.StatefulSetStep) error {
+	// Its pod goes with it, and that is a stop like any other.
+	if gate := plan.HoldsStop(s.Input, plan.StopRequested(s.Input)); gate != nil {
+		s.RequeueIn(gate.After)
+		s.InTrouble(gate)
+		return nil
+	}
 	node := &v1alpha1.SeiNode{}
 	if err := s.Kube.GetLive(ctx, s.Key(), node); err != nil {
 		return err

@@ -32,7 +32,12 @@ type place struct {
 // serves tells whether a node takes nothing of the budget: it is available, or it stands
 // still by the decision of somebody else.
 func (p place) serves() bool {
-	return p.state == v1alpha1.FleetNodeAvailable || p.state == v1alpha1.FleetNodePaused || p.state == v1alpha1.FleetNodeHeld
+	return p.state == v1alpha1.FleetNodeAvailable || standing[p.state]
+}
+
+// standing are the states of nodes that stand still because somebody wants it.
+var standing = map[v1alpha1.FleetNodeState]bool{
+	v1alpha1.FleetNodeStopping: true, v1alpha1.FleetNodePaused: true, v1alpha1.FleetNodeHeld: true,
 }
 
 // inFlight tells whether a node is on its way to a template.
@@ -53,8 +58,9 @@ func (p place) inFlight() bool {
 //
 // A node that is down already is put right first and costs nothing, and so does one that
 // stands still or is being updated anyway. A node that is not ready, which may pass by
-// itself, must not be one of many that are restarted at the same time. And a node of which
-// nothing is known is neither counted on nor touched.
+// itself, must not be one of many that are restarted at the same time. A node of which
+// nothing is known is neither counted on nor touched. And one that is still stopping serves
+// until it is stopped, and goes on if the pause ends before that, so it has to wait.
 func admit(one place, others []place, limit int) string {
 	switch one.state {
 	case v1alpha1.FleetNodeBroken, v1alpha1.FleetNodePaused, v1alpha1.FleetNodeHeld, v1alpha1.FleetNodeUpdating:
@@ -70,6 +76,8 @@ func admit(one place, others []place, limit int) string {
 			return fmt.Sprintf("%d are updating or not ready and maxUnavailable allows %d", n, limit)
 		}
 		return ""
+	case v1alpha1.FleetNodeStopping:
+		return "it is still stopping"
 	default:
 		return "nothing current is known of it"
 	}
@@ -128,11 +136,6 @@ func (v *View) AdmitRoll(node string, pod *corev1.Pod) string {
 
 // MinAvailable is how many pods have to stay when machines are drained.
 func (v *View) MinAvailable() int {
-	standing := 0
-	for _, m := range v.wanted() {
-		if m.state == v1alpha1.FleetNodePaused || m.state == v1alpha1.FleetNodeHeld {
-			standing++
-		}
-	}
-	return max(0, Replicas(v.Fleet)-standing-MaxUnavailable(v.Fleet))
+	stand := count(v.places(), func(p place) bool { return standing[p.state] })
+	return max(0, Replicas(v.Fleet)-stand-MaxUnavailable(v.Fleet))
 }

@@ -31,7 +31,7 @@ func TestMaxUnavailable(t *testing.T) {
 
 var states = []v1alpha1.FleetNodeState{
 	"", v1alpha1.FleetNodeAvailable, v1alpha1.FleetNodeSettling, v1alpha1.FleetNodeUpdating, v1alpha1.FleetNodeNotReady, v1alpha1.FleetNodeBroken,
-	v1alpha1.FleetNodePaused, v1alpha1.FleetNodeHeld, v1alpha1.FleetNodeUnknown, v1alpha1.FleetNodeTerminating, v1alpha1.FleetNodeForeign,
+	v1alpha1.FleetNodeStopping, v1alpha1.FleetNodePaused, v1alpha1.FleetNodeHeld, v1alpha1.FleetNodeUnknown, v1alpha1.FleetNodeTerminating, v1alpha1.FleetNodeForeign,
 }
 
 func drawPlace(t *rapid.T) place {
@@ -62,6 +62,8 @@ func TestAdmission(t *testing.T) {
 		{"a node of which nothing is known, all others serve", at(v1alpha1.FleetNodeUnknown), nil, 5, false},
 		{"a node that is being updated gets the next template", at(v1alpha1.FleetNodeUpdating), []place{at(v1alpha1.FleetNodeUpdating)}, 1, true},
 		{"a paused node", at(v1alpha1.FleetNodePaused), []place{updated(v1alpha1.FleetNodeUpdating)}, 1, true},
+		{"a node that is paused and still stopping", at(v1alpha1.FleetNodeStopping), nil, 5, false},
+		{"a healthy node, one is stopping", at(v1alpha1.FleetNodeAvailable), []place{at(v1alpha1.FleetNodeStopping)}, 1, true},
 		{"a held node", at(v1alpha1.FleetNodeHeld), []place{updated(v1alpha1.FleetNodeUpdating)}, 1, true},
 	} {
 		if why := admit(c.one, c.others, c.limit); (why == "") != c.may {

@@ -179,7 +179,8 @@ func (v *View) candidates() []*member {
 
 // turn is who comes first.
 var turn = map[v1alpha1.FleetNodeState]int{
-	v1alpha1.FleetNodeNotReady: 1, v1alpha1.FleetNodeSettling: 2, v1alpha1.FleetNodeAvailable: 3, v1alpha1.FleetNodeUnknown: 4,
+	v1alpha1.FleetNodeNotReady: 1, v1alpha1.FleetNodeSettling: 2, v1alpha1.FleetNodeAvailable: 3,
+	v1alpha1.FleetNodeStopping: 4, v1alpha1.FleetNodeUnknown: 4,
 }
 
 // admitted are the nodes that are updated now. Each counts for those that come after it.
@@ -191,7 +192,7 @@ func (v *View) admitted(waits map[int]string) map[int]bool {
 			continue
 		}
 		updates[m.ordinal] = true
-		if m.state != v1alpha1.FleetNodePaused && m.state != v1alpha1.FleetNodeHeld {
+		if !standing[m.state] {
 			all[m.ordinal] = place{state: v1alpha1.FleetNodeUpdating}
 		}
 	}

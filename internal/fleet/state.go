@@ -31,6 +31,8 @@ func (v *View) stateOf(node *v1alpha1.SeiNode, pod *corev1.Pod) (v1alpha1.FleetN
 	switch {
 	case node.DeletionTimestamp != nil:
 		return v1alpha1.FleetNodeTerminating, 0
+	case node.Spec.Paused && (!stopped(node) || pod != nil):
+		return v1alpha1.FleetNodeStopping, 0
 	case node.Spec.Paused:
 		return v1alpha1.FleetNodePaused, 0
 	case !observed(node, ready):
@@ -52,6 +54,13 @@ func (v *View) stateOf(node *v1alpha1.SeiNode, pod *corev1.Pod) (v1alpha1.FleetN
 // observed tells whether the status of a node is about its spec as it now is.
 func observed(node *v1alpha1.SeiNode, ready *metav1.Condition) bool {
 	return ready != nil && ready.ObservedGeneration == node.Generation && node.Status.ObservedGeneration == node.Generation
+}
+
+// stopped tells whether a node that is paused says that it is stopped. Until then it may
+// still serve, and go on serving when somebody ends the pause.
+func stopped(node *v1alpha1.SeiNode) bool {
+	c := meta.FindStatusCondition(node.Status.Conditions, string(v1alpha1.ConditionPaused))
+	return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == node.Generation
 }
 
 func stalled(node *v1alpha1.SeiNode) bool {
@@ -86,10 +95,8 @@ func busy(node *v1alpha1.SeiNode) bool {
 // by somebody's decision need not be ready.
 func through(m member) bool {
 	switch m.state {
-	case v1alpha1.FleetNodeAvailable:
+	case v1alpha1.FleetNodeAvailable, v1alpha1.FleetNodePaused:
 		return true
-	case v1alpha1.FleetNodePaused:
-		return m.node.Status.ObservedGeneration == m.node.Generation
 	case v1alpha1.FleetNodeHeld:
 		return !busy(m.node)
 	default:

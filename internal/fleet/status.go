@@ -252,10 +252,7 @@ func (v *View) stopped() bool {
 	return !slices.ContainsFunc(v.wanted(), func(m *member) bool { return m.foreign == "" && !isStopped(m) })
 }
 
-func isStopped(m *member) bool {
-	c := meta.FindStatusCondition(m.node.Status.Conditions, string(v1alpha1.ConditionPaused))
-	return m.node.Spec.Paused && c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == m.node.Generation
-}
+func isStopped(m *member) bool { return m.state == v1alpha1.FleetNodePaused }
 
 func (v *View) paused() metav1.Condition {
 	kind := v1alpha1.ConditionPaused

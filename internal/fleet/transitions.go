@@ -20,32 +20,35 @@ type Event struct {
 // change alone, so nothing is told twice.
 func Transitions(before, after *v1alpha1.SeiNodeDeploymentStatus) []Event {
 	var events []Event
-	tell := func(warning bool, reason, format string, args ...any) {
-		events = append(events, Event{Warning: warning, Reason: reason, Message: fmt.Sprintf(format, args...)})
-	}
-	is, was := find(after, v1alpha1.ConditionProgressing), find(before, v1alpha1.ConditionProgressing)
-	switch {
-	case before.UpdateRevision == "" || before.UpdateRevision == after.UpdateRevision:
-	case was.Status == metav1.ConditionTrue || unfinished[v1alpha1.ConditionReason(was.Reason)]:
-		tell(false, "RolloutSuperseded", "The template %s takes the place of %s, which has not reached all nodes.", after.UpdateRevision, before.UpdateRevision)
-	default:
-		tell(false, "RolloutStarted", "The template goes from %s to %s. %s", before.UpdateRevision, after.UpdateRevision, is.Message)
-	}
-	events = append(events, nodesUpdated(before, after)...)
-	if is.Reason == string(v1alpha1.ReasonRolledOut) && (was.Status == metav1.ConditionTrue || unfinished[v1alpha1.ConditionReason(was.Reason)]) {
-		tell(false, "RolloutFinished", "%s", is.Message)
-	}
-	if event := pauseChanged(before, after); event != nil {
-		events = append(events, *event)
-	}
-	ready, readyBefore := find(after, v1alpha1.ConditionReady), find(before, v1alpha1.ConditionReady)
-	if ready.Reason != readyBefore.Reason && told[v1alpha1.ConditionReason(ready.Reason)] {
-		tell(ready.Status != metav1.ConditionTrue && ready.Reason != string(v1alpha1.ReasonPaused), ready.Reason, "%s", ready.Message)
+	for _, told := range []func(before, after *v1alpha1.SeiNodeDeploymentStatus) []Event{
+		templateChanged, nodesUpdated, rolloutFinished, rolloutHeld, readyChanged,
+	} {
+		events = append(events, told(before, after)...)
 	}
 	return events
 }
 
-// nodesUpdated tells of each node that gets another template.
+func tell(warning bool, reason, format string, args ...any) []Event {
+	return []Event{{Warning: warning, Reason: reason, Message: fmt.Sprintf(format, args...)}}
+}
+
+// underWay tells whether a rollout was not at its end.
+func underWay(status *v1alpha1.SeiNodeDeploymentStatus) bool {
+	c := find(status, v1alpha1.ConditionProgressing)
+	return c.Status == metav1.ConditionTrue || unfinished[v1alpha1.ConditionReason(c.Reason)]
+}
+
+func templateChanged(before, after *v1alpha1.SeiNodeDeploymentStatus) []Event {
+	from, to := before.UpdateRevision, after.UpdateRevision
+	switch {
+	case from == "" || from == to:
+		return nil
+	case underWay(before):
+		return tell(false, "RolloutSuperseded", "The template %s takes the place of %s, which has not reached all nodes.", to, from)
+	}
+	return tell(false, "RolloutStarted", "The template goes from %s to %s. %s", from, to, find(after, v1alpha1.ConditionProgressing).Message)
+}
+
 func nodesUpdated(before, after *v1alpha1.SeiNodeDeploymentStatus) []Event {
 	had := map[string]string{}
 	for _, node := range before.Nodes {
@@ -54,22 +57,36 @@ func nodesUpdated(before, after *v1alpha1.SeiNodeDeploymentStatus) []Event {
 	var events []Event
 	for _, node := range after.Nodes {
 		if from := had[node.Name]; from != "" && node.Revision != "" && from != node.Revision {
-			events = append(events, Event{Reason: "NodeUpdateStarted", Message: fmt.Sprintf("The node %s gets the template %s in place of %s.", node.Name, node.Revision, from)})
+			events = append(events, tell(false, "NodeUpdateStarted", "The node %s gets the template %s in place of %s.", node.Name, node.Revision, from)...)
 		}
 	}
 	return events
 }
 
-// pauseChanged tells of a rollout that is held, or goes on.
-func pauseChanged(before, after *v1alpha1.SeiNodeDeploymentStatus) *Event {
+func rolloutFinished(before, after *v1alpha1.SeiNodeDeploymentStatus) []Event {
+	if is := find(after, v1alpha1.ConditionProgressing); is.Reason == string(v1alpha1.ReasonRolledOut) && underWay(before) {
+		return tell(false, "RolloutFinished", "%s", is.Message)
+	}
+	return nil
+}
+
+func rolloutHeld(before, after *v1alpha1.SeiNodeDeploymentStatus) []Event {
 	is, was := find(after, v1alpha1.ConditionRolloutPaused), find(before, v1alpha1.ConditionRolloutPaused)
 	switch {
 	case was.Reason == "" || is.Reason == was.Reason:
 		return nil
 	case is.Status == metav1.ConditionTrue:
-		return &Event{Warning: is.Reason == string(v1alpha1.ReasonRolloutStopped), Reason: is.Reason, Message: is.Message}
+		return tell(is.Reason == string(v1alpha1.ReasonRolloutStopped), is.Reason, "%s", is.Message)
 	}
-	return &Event{Reason: "RolloutResumed", Message: is.Message}
+	return tell(false, "RolloutResumed", "%s", is.Message)
+}
+
+func readyChanged(before, after *v1alpha1.SeiNodeDeploymentStatus) []Event {
+	is, was := find(after, v1alpha1.ConditionReady), find(before, v1alpha1.ConditionReady)
+	if is.Reason == was.Reason || !told[v1alpha1.ConditionReason(is.Reason)] {
+		return nil
+	}
+	return tell(is.Status != metav1.ConditionTrue && is.Reason != string(v1alpha1.ReasonPaused), is.Reason, "%s", is.Message)
 }
 
 // unfinished are the reasons of Progressing of a rollout that stands still.

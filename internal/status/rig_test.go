@@ -195,6 +195,13 @@ func usedByJob(in *Input) { in.Seen.OtherPods = []string{"job-1"} }
 // stoppedSet says that the StatefulSet has no replicas.
 func stoppedSet(in *Input) { in.Seen.StatefulSet.Spec.Replicas = new(int32(0)) }
 
+// blocked is a decision to wait for a person.
+func blocked(reason v1alpha1.ConditionReason, message string) edit {
+	return func(in *Input) {
+		in.Decision = plan.Decision{Step: plan.Blocked, Reason: reason, Message: message, Stalled: true}
+	}
+}
+
 func decided(step plan.Step, reason v1alpha1.ConditionReason, message string) edit {
 	return func(in *Input) { in.Decision = plan.Decision{Step: step, Reason: reason, Message: message} }
 }

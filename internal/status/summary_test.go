@@ -124,11 +124,11 @@ func TestSummary(t *testing.T) {
 			in: running(usedByJob), ready: true, idle: true, reason: v1alpha1.ReasonRunning,
 		},
 		"its spec cannot be rendered": {
-			in:      running(decided(plan.Blocked, v1alpha1.ReasonInvalidSpec, "It would not be safe."), holds),
+			in:      running(blocked(v1alpha1.ReasonInvalidSpec, "It would not be safe."), holds),
 			stalled: true, idle: true, reason: v1alpha1.ReasonInvalidSpec, says: []string{"It would not be safe."},
 		},
 		"a gate is shut that only a person opens": {
-			in:      running(stateSynced(1), decided(plan.Blocked, v1alpha1.ReasonTooFewWitnesses, "Too few.")),
+			in:      running(stateSynced(1), blocked(v1alpha1.ReasonTooFewWitnesses, "Too few.")),
 			stalled: true, idle: true, reason: v1alpha1.ReasonTooFewWitnesses, says: []string{"Too few."},
 		},
 		"a gate is shut that opens by itself": {
@@ -180,7 +180,7 @@ func TestSummary(t *testing.T) {
 			in: running(endingClaim), ready: true, idle: true, reason: v1alpha1.ReasonRunning,
 		},
 		"another node has its key": {
-			in:      running(validator, leasedToOther(plan.SigningKey), decided(plan.Blocked, v1alpha1.ReasonKeyInUse, "In use.")),
+			in:      running(validator, leasedToOther(plan.SigningKey), blocked(v1alpha1.ReasonKeyInUse, "In use.")),
 			stalled: true, idle: true, reason: v1alpha1.ReasonKeyInUse, says: []string{"In use."},
 		},
 		"its pod crashes": {

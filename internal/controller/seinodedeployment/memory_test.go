@@ -128,8 +128,9 @@ func (m *memory) change(manager string, object client.Object, change func(client
 	after := before.DeepCopyObject().(client.Object)
 	change(after)
 	// Who owns a status is of no interest here.
-	sameMeta := equality.Semantic.DeepEqual(before.GetLabels(), after.GetLabels()) && equality.Semantic.DeepEqual(before.GetOwnerReferences(), after.GetOwnerReferences())
-	if fm := m.managers[m.kindOf(after)]; fm != nil && (!sameMeta || !equality.Semantic.DeepEqual(specOf(before), specOf(after))) {
+	onlyStatus := equality.Semantic.DeepEqual(before.GetLabels(), after.GetLabels()) && equality.Semantic.DeepEqual(before.GetOwnerReferences(), after.GetOwnerReferences()) &&
+		equality.Semantic.DeepEqual(specOf(before), specOf(after))
+	if fm := m.managers[m.kindOf(after)]; fm != nil && !onlyStatus {
 		after = fm.UpdateNoErrors(before, after, manager).(client.Object)
 	}
 	m.put(manager, before, after)

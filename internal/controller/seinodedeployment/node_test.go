@@ -53,30 +53,36 @@ func (w *world) step(name string) bool { //nolint:gocyclo // one table of what a
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	unobserved := node.Status.ObservedGeneration != node.Generation
-	switch pod := w.pod(name); {
+	pod := w.pod(name)
+	switch {
 	case node.DeletionTimestamp != nil:
 		w.kill(name)
 		w.memory.change(render.FieldManager, node, func(object client.Object) { object.SetFinalizers(nil) })
 	case len(node.Finalizers) == 0:
 		w.memory.change(render.FieldManager, node, func(object client.Object) { object.SetFinalizers([]string{v1alpha1.FinalizerNode}) })
-	case node.Spec.Paused && pod != nil:
-		w.kill(name)
 	case node.Spec.Paused:
-		if !unobserved && w.reasonOf(node) == string(v1alpha1.ReasonPaused) {
-			return false
-		}
-		w.say(name, metav1.ConditionFalse, v1alpha1.ReasonPaused, func(s *v1alpha1.SeiNodeStatus) { s.AdmittedSpecHash, s.Plan, s.Slot = hash, nil, nil })
-	case node.Status.Plan == nil && (pod == nil || render.Edited(node.Status.AdmittedSpecHash, hash)):
-		w.begin(name, v1alpha1.UpdateCauseEdit, hash)
-	case node.Status.Plan != nil && render.Edited(node.Status.AdmittedSpecHash, hash):
-		w.begin(name, v1alpha1.UpdateCauseEdit, hash) // superseded
+		return w.pause(node, hash)
+	case render.Edited(node.Status.AdmittedSpecHash, hash), node.Status.Plan == nil && pod == nil:
+		w.begin(name, v1alpha1.UpdateCauseEdit, hash) // what was under way is superseded
 	case node.Status.Plan != nil:
 		w.carryOn(node)
-	case unobserved:
+	case node.Status.ObservedGeneration != node.Generation:
 		w.say(name, readyStatus(node), v1alpha1.ConditionReason(w.reasonOf(node)), func(s *v1alpha1.SeiNodeStatus) { s.AdmittedSpecHash = hash })
 	default:
 		return w.watch(node)
+	}
+	return true
+}
+
+// pause stops a node, and tells whether there was anything to do.
+func (w *world) pause(node *v1alpha1.SeiNode, hash string) bool {
+	switch {
+	case w.pod(node.Name) != nil:
+		w.kill(node.Name)
+	case node.Status.ObservedGeneration == node.Generation && w.reasonOf(node) == string(v1alpha1.ReasonPaused):
+		return false
+	default:
+		w.say(node.Name, metav1.ConditionFalse, v1alpha1.ReasonPaused, func(s *v1alpha1.SeiNodeStatus) { s.AdmittedSpecHash, s.Plan, s.Slot = hash, nil, nil })
 	}
 	return true
 }
@@ -128,30 +134,39 @@ func (w *world) carryOn(node *v1alpha1.SeiNode) {
 // that.
 func (w *world) watch(node *v1alpha1.SeiNode) bool { //nolint:gocyclo // one table of what a pod does next
 	name, ready := node.Name, plan.PodReady(w.pod(node.Name))
-	reason := v1alpha1.ReasonPodNotReady
-	switch {
-	case w.held[name]:
-		reason = v1alpha1.ReasonHeld
-	case strings.HasPrefix(node.Spec.Image, "bad"), w.crashed[name] && w.random.IntN(2) == 0:
-		reason = v1alpha1.ReasonCrashLoopBackOff
-	case ready:
-		reason = v1alpha1.ReasonRunning
-	}
 	held := meta.IsStatusConditionTrue(node.Status.Conditions, string(v1alpha1.ConditionHeld))
 	told := readyStatus(node) == yes(ready) && held == w.held[name]
 	switch {
 	case !told || node.Status.Slot != nil && (ready || held):
-		w.say(name, yes(ready), reason, func(s *v1alpha1.SeiNodeStatus) {
+		w.say(name, yes(ready), w.verdict(node, ready), func(s *v1alpha1.SeiNodeStatus) {
 			if ready || w.held[name] {
 				s.Slot = nil
 			}
 		})
 		return true
-	case !ready && !w.crashed[name] && !w.held[name] && !strings.HasPrefix(node.Spec.Image, "bad"):
+	case !ready && !w.standsStill(node):
 		w.setReady(name, true)
 		return true
 	}
 	return ready && w.pod(name).Annotations[versionOf] != w.version && w.roll(node)
+}
+
+// standsStill tells whether a node does not come up by itself.
+func (w *world) standsStill(node *v1alpha1.SeiNode) bool {
+	return w.crashed[node.Name] || w.held[node.Name] || strings.HasPrefix(node.Spec.Image, "bad")
+}
+
+// verdict is the reason of Ready.
+func (w *world) verdict(node *v1alpha1.SeiNode, ready bool) v1alpha1.ConditionReason {
+	switch {
+	case w.held[node.Name]:
+		return v1alpha1.ReasonHeld
+	case strings.HasPrefix(node.Spec.Image, "bad"), w.crashed[node.Name] && w.random.IntN(2) == 0:
+		return v1alpha1.ReasonCrashLoopBackOff
+	case ready:
+		return v1alpha1.ReasonRunning
+	}
+	return v1alpha1.ReasonPodNotReady
 }
 
 // roll begins an update that the operator itself wants, if the budgets let it.

@@ -209,6 +209,9 @@ func (w *world) check(manager string, before, after client.Object) {
 	if spec.RolloutPaused || spec.UpdateStrategy.Type == v1alpha1.UpdateStrategyOnDelete || ordinal < int(spec.UpdateStrategy.RollingUpdate.Partition) {
 		w.fails("%s gets another template although the rollout is held", is.Name)
 	}
+	if was.Spec.Paused && w.pod(was.Name) != nil {
+		w.fails("%s gets another template while it is paused and not stopped", is.Name)
+	}
 	w.takes(was, "gets another template")
 }
 
