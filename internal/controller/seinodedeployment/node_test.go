@@ -44,7 +44,7 @@ func yes(is bool) metav1.ConditionStatus {
 
 // step takes a node one step further, as its controller and its kubelet would, and tells
 // whether there was anything to do.
-func (w *world) step(name string) bool { //nolint:gocyclo // one table of what a node does next
+func (w *world) step(name string) bool {
 	node := w.node(name)
 	if node == nil {
 		return false
@@ -132,7 +132,7 @@ func (w *world) carryOn(node *v1alpha1.SeiNode) {
 
 // watch tells what became of the pod of a node at rest, and rolls it if the operator wants
 // that.
-func (w *world) watch(node *v1alpha1.SeiNode) bool { //nolint:gocyclo // one table of what a pod does next
+func (w *world) watch(node *v1alpha1.SeiNode) bool {
 	name, ready := node.Name, plan.PodReady(w.pod(node.Name))
 	held := meta.IsStatusConditionTrue(node.Status.Conditions, string(v1alpha1.ConditionHeld))
 	told := readyStatus(node) == yes(ready) && held == w.held[name]
