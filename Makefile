@@ -15,14 +15,30 @@ CODE_MODULES := . lab lab/devchain
 
 .PHONY: help
 help: ## List the targets.
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: test
 test: verify lint ## Everything CI checks: generated files, lint, and all tests with the race detector.
 	go run -C lab . kube build
+	@if go run -C lab . check; then go run -C lab . build; fi
 	@for module in $(CODE_MODULES); do \
 		echo "== go test -race ($$module)"; (cd $$module && go test -race -timeout 20m ./...); \
 	done
+
+.PHONY: lab-up
+lab-up: ## Start a real Kubernetes cluster on this machine, with the images of this tree; needs root.
+	go run -C lab . up
+
+.PHONY: lab-down
+lab-down: ## End it, and remove everything of it but the logs.
+	go run -C lab . down
+
+REPOSITORY ?= sei-operator.lab
+TAG ?= dev
+
+.PHONY: images
+images: ## Write the container images as OCI archives to bin/images; REPOSITORY and TAG name them.
+	go run -C lab . images --out $(CURDIR)/bin/images --repository $(REPOSITORY) --tag $(TAG)
 
 .PHONY: test-fast
 test-fast: ## What to run between edits: the tests of the operator itself.
@@ -37,6 +53,11 @@ bench-sidecar: ## Print the sidecar's figures: restart < 50 ms, task < 5 ms, new
 bench-controller: ## Print the controller's figures: docs/performance.md says what they ought to be.
 	go run -C lab . kube build
 	go test ./test/scale -run '^$$' -bench . -benchtime 1x -timeout 60m
+
+.PHONY: hostile
+hostile: ## Delete and edit everything at every step of every operation; "make test" does a third of it.
+	go run -C lab . kube build
+	go test ./test/hostile -v -all -timeout 30m
 
 .PHONY: mutate
 mutate: ## Change the decisions of internal/plan one by one; print which changes no test notices.

@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -97,7 +99,7 @@ func run(ctx context.Context, dir string, out io.Writer, install []string) error
 	if err != nil {
 		return err
 	}
-	return kube.Run(ctx, dir, binaries, tellReady(out), install...)
+	return kube.Run(ctx, dir, binaries, tellReady(out), kube.Options{Install: install})
 }
 
 // tellReady tells people how long it took, and programs everything else.
@@ -114,39 +116,45 @@ func kubeUpCommand() *cobra.Command {
 		Use:   "up",
 		Short: "Start a cluster in the background",
 		Args:  cobra.NoArgs,
-		RunE: func(command *cobra.Command, _ []string) error {
-			ctx, stop := interruptible(command.Context())
-			defer stop()
-			// Built here, where the person can see it, and kept until the cluster has it.
-			binaries, err := controlPlane(ctx)
-			if err != nil {
-				return err
-			}
-			defer binaries.Release()
-			background, err := background()
-			if err != nil {
-				return err
-			}
-			self, err := os.Executable()
-			if err != nil {
-				return err
-			}
-			started := time.Now()
-			info, already, err := background.Up(ctx, exec.CommandContext(context.WithoutCancel(ctx), self, "kube", "serve"))
-			if err != nil {
-				return err
-			}
-			out := command.OutOrStdout()
-			if already {
-				fmt.Fprintf(out, "the cluster runs already: Kubernetes %s at %s\n", info.Version, info.APIServer)
-			} else {
-				fmt.Fprintf(out, "the cluster is ready after %.1f s: Kubernetes %s at %s\n", time.Since(started).Seconds(), info.Version, info.APIServer)
-			}
-			fmt.Fprintf(out, "\n  export KUBECONFIG=%s\n  alias kubectl='%s --cache-dir=%s'\n\nlogs: %s\n",
-				info.Kubeconfig, info.Kubectl, filepath.Join(filepath.Dir(info.Kubeconfig), "kubectl-cache"), info.Logs)
-			return nil
-		},
+		RunE:  func(command *cobra.Command, _ []string) error { return kubeUp(command) },
 	}
+}
+
+func kubeUp(command *cobra.Command) error {
+	ctx, stop := interruptible(command.Context())
+	defer stop()
+	// Built here, where the person can see it, and kept until the cluster has it.
+	binaries, err := controlPlane(ctx)
+	if err != nil {
+		return err
+	}
+	defer binaries.Release()
+	background, err := background(standInCluster)
+	if err != nil {
+		return err
+	}
+	return up(ctx, command.OutOrStdout(), background, "kube", "serve")
+}
+
+// up starts a background cluster by running this program with other arguments.
+func up(ctx context.Context, out io.Writer, background kube.Background, serve ...string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	started := time.Now()
+	info, already, err := background.Up(ctx, exec.CommandContext(context.WithoutCancel(ctx), self, serve...))
+	if err != nil {
+		return err
+	}
+	if already {
+		fmt.Fprintf(out, "the cluster runs already: Kubernetes %s at %s\n", info.Version, info.APIServer)
+	} else {
+		fmt.Fprintf(out, "the cluster is ready after %.1f s: Kubernetes %s at %s\n", time.Since(started).Seconds(), info.Version, info.APIServer)
+	}
+	fmt.Fprintf(out, "\n  export KUBECONFIG=%s\n  alias kubectl='%s --cache-dir=%s'\n\nlogs: %s\n",
+		info.Kubeconfig, info.Kubectl, filepath.Join(filepath.Dir(info.Kubeconfig), "kubectl-cache"), info.Logs)
+	return nil
 }
 
 func kubeServeCommand() *cobra.Command {
@@ -158,7 +166,7 @@ func kubeServeCommand() *cobra.Command {
 		RunE: func(command *cobra.Command, _ []string) error {
 			ctx, stop := interruptible(command.Context())
 			defer stop()
-			background, err := background()
+			background, err := background(standInCluster)
 			if err != nil {
 				return err
 			}
@@ -166,7 +174,9 @@ func kubeServeCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return background.Serve(ctx, binaries, tellReady(command.OutOrStdout()))
+			return background.Serve(ctx, func(ready func(kube.Info) error) error {
+				return kube.Run(ctx, background.Dir(), binaries, ready, kube.Options{})
+			}, tellReady(command.OutOrStdout()))
 		},
 	}
 }
@@ -176,24 +186,27 @@ func kubeDownCommand() *cobra.Command {
 		Use:   "down",
 		Short: "End the background cluster",
 		Args:  cobra.NoArgs,
-		RunE: func(command *cobra.Command, _ []string) error {
-			ctx, stop := interruptible(command.Context())
-			defer stop()
-			background, err := background()
-			if err != nil {
-				return err
-			}
-			err = background.Down(ctx)
-			if errors.Is(err, kube.ErrNotRunning) {
-				fmt.Fprintln(command.OutOrStdout(), "no cluster is running")
-				return nil
-			}
-			if err == nil {
-				fmt.Fprintln(command.OutOrStdout(), "the cluster has ended")
-			}
-			return err
-		},
+		RunE:  func(command *cobra.Command, _ []string) error { return down(command, standInCluster) },
 	}
+}
+
+func down(command *cobra.Command, which string) error {
+	ctx, stop := interruptible(command.Context())
+	defer stop()
+	background, err := background(which)
+	if err != nil {
+		return err
+	}
+	started := time.Now()
+	err = background.Down(ctx)
+	if errors.Is(err, kube.ErrNotRunning) {
+		fmt.Fprintln(command.OutOrStdout(), "no cluster is running")
+		return nil
+	}
+	if err == nil {
+		fmt.Fprintf(command.OutOrStdout(), "the cluster has ended after %.1f s\n", time.Since(started).Seconds())
+	}
+	return err
 }
 
 func kubeStatusCommand() *cobra.Command {
@@ -201,24 +214,26 @@ func kubeStatusCommand() *cobra.Command {
 		Use:   "status",
 		Short: "Tell how the background cluster is; fails unless it is healthy",
 		Args:  cobra.NoArgs,
-		RunE: func(command *cobra.Command, _ []string) error {
-			ctx, stop := interruptible(command.Context())
-			defer stop()
-			background, err := background()
-			if err != nil {
-				return err
-			}
-			info, err := background.Info()
-			if err != nil {
-				return err
-			}
-			health, err := kube.Check(ctx, info)
-			if err != nil {
-				return err
-			}
-			return printStatus(command.OutOrStdout(), info, health)
-		},
+		RunE:  func(command *cobra.Command, _ []string) error { return status(command, standInCluster) },
 	}
+}
+
+func status(command *cobra.Command, which string) error {
+	ctx, stop := interruptible(command.Context())
+	defer stop()
+	background, err := background(which)
+	if err != nil {
+		return err
+	}
+	info, err := background.Info()
+	if err != nil {
+		return err
+	}
+	health, err := kube.Check(ctx, info)
+	if err != nil {
+		return err
+	}
+	return printStatus(command.OutOrStdout(), info, health)
 }
 
 func printStatus(out io.Writer, info kube.Info, health []kube.Health) error {
@@ -246,15 +261,29 @@ func printStatus(out io.Writer, info kube.Info, health []kube.Health) error {
 	return nil
 }
 
-func background() (kube.Background, error) {
+// The background clusters, by their directories in the cache.
+const (
+	standInCluster = "up"
+	realCluster    = "lab"
+)
+
+func background(which string) (kube.Background, error) {
 	root, err := build.CacheRoot()
 	if err != nil {
 		return kube.Background{}, err
 	}
-	return kube.NewBackground(root), nil
+	return kube.NewBackground(filepath.Join(root, which)), nil
 }
 
 func controlPlane(ctx context.Context) (*build.ControlPlane, error) {
+	builder, err := newBuilder()
+	if err != nil {
+		return nil, err
+	}
+	return builder.ControlPlane(ctx)
+}
+
+func newBuilder() (*build.Builder, error) {
 	root, err := build.CacheRoot()
 	if err != nil {
 		return nil, err
@@ -264,8 +293,7 @@ func controlPlane(ctx context.Context) (*build.ControlPlane, error) {
 		return nil, err
 	}
 	_, err = unix.IoctlGetTermios(int(os.Stderr.Fd()), unix.TCGETS)
-	builder := &build.Builder{Root: root, Source: source, Out: os.Stderr, Terminal: err == nil}
-	return builder.ControlPlane(ctx)
+	return &build.Builder{Root: root, Source: source, Out: os.Stderr, Terminal: err == nil}, nil
 }
 
 // interruptible ends the context at the signals that ordinarily end a command. A

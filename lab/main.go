@@ -1,7 +1,10 @@
+//go:build linux
+
 // Command lab runs the surroundings in which sei-operator is tested and shown.
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 
@@ -15,8 +18,9 @@ func main() {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
+	root.AddCommand(labCommands()...)
 	root.AddCommand(kubeCommand())
-	if err := root.Execute(); err != nil {
+	if err := root.ExecuteContext(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, "lab:", err)
 		os.Exit(1)
 	}

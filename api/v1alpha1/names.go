@@ -14,9 +14,14 @@ const (
 	LabelDeployment = "sei.io/nodedeployment"
 	// LabelOrdinal is the ordinal of a SeiNode within its SeiNodeDeployment.
 	LabelOrdinal = "sei.io/nodedeployment-ordinal"
+	// LabelRevision identifies the template of its SeiNodeDeployment that a SeiNode has.
+	LabelRevision = "sei.io/nodedeployment-revision"
 	// LabelConsensusAddress is the address, 40 hexadecimal digits, that belongs
 	// to the signing key whose state a data volume holds.
 	LabelConsensusAddress = "sei.io/consensus-address"
+	// LabelReservation is on the Leases that reserve a key or a volume; its value is
+	// one of the ReservationKind constants.
+	LabelReservation = "sei.io/reservation"
 )
 
 // Annotations by which a person decides what the operator must not decide by
@@ -29,8 +34,9 @@ const (
 	// AnnotationSkipSafeStop set to "true" lets a stop go ahead without waiting
 	// for the moment at which it is safe.
 	AnnotationSkipSafeStop = "sei.io/skip-safe-stop"
-	// AnnotationAcceptKey accepts the signing key with this public key in place
-	// of the one the node was approved with.
+	// AnnotationAcceptKey accepts the signing key with this public key, or the node
+	// key with this node id, in place of the one that the node was approved with.
+	// Both may be given, separated by a comma.
 	AnnotationAcceptKey = "sei.io/accept-key"
 	// AnnotationAcceptNewVolume accepts an empty data volume in place of the
 	// lost one, which had this uid.
@@ -44,12 +50,24 @@ const (
 // that template.
 const AnnotationTemplateHash = "sei.io/pod-template-hash"
 
+// AnnotationRemovedFromTemplate on a StatefulSet says what the operator last removed
+// from its pod template, because somebody else had put it there. The same is not
+// removed again; without the annotation it is.
+const AnnotationRemovedFromTemplate = "sei.io/removed-from-template"
+
 // AnnotationBootstrapped on a data volume's claim holds the uid of the SeiNode
 // that finished its bootstrap on it.
 const AnnotationBootstrapped = "sei.io/bootstrapped"
 
+// AnnotationHolder on a Lease that reserves something is the namespace and the name
+// of the SeiNode that holds it.
+const AnnotationHolder = "sei.io/holder"
+
 // Finalizers.
 const (
+	// FinalizerReservation keeps a Lease until the node that holds it lets go of it:
+	// deleting it by hand frees nothing.
+	FinalizerReservation = "sei.io/reservation-finalizer"
 	// FinalizerNode keeps a SeiNode until its pod is seen gone and its volume
 	// and keys are released.
 	FinalizerNode = "sei.io/seinode-finalizer"

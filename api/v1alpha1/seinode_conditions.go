@@ -74,6 +74,8 @@ const (
 	ReasonWaitingForBudget ConditionReason = "WaitingForBudget"
 	// ReasonWaitingForSafeStop: seid must not be stopped at this moment.
 	ReasonWaitingForSafeStop ConditionReason = "WaitingForSafeStop"
+	// ReasonWaitingForTask: a SeiNodeTask runs that must not lose the pod.
+	ReasonWaitingForTask ConditionReason = "WaitingForTask"
 	// ReasonForeignStatefulSet: a StatefulSet of this name belongs to someone else.
 	ReasonForeignStatefulSet ConditionReason = "ForeignStatefulSet"
 	// ReasonForeignObject: another object of a name that this node needs belongs to
@@ -97,7 +99,10 @@ const (
 	ReasonSidecarImageChanged ConditionReason = "SidecarImageChanged"
 	ReasonTemplateChanged     ConditionReason = "TemplateChanged"
 	ReasonConfigChanged       ConditionReason = "ConfigChanged"
-	ReasonUpToDate            ConditionReason = "UpToDate"
+	// ReasonForeignTemplate: somebody else put something into the template of the pod,
+	// and the operator does not remove it, or not again.
+	ReasonForeignTemplate ConditionReason = "ForeignTemplate"
+	ReasonUpToDate        ConditionReason = "UpToDate"
 )
 
 // Reasons of SidecarReady.

@@ -67,6 +67,14 @@ type SeiNodeStatus struct {
 	// +optional
 	DataVolume *ObjectIdentity `json:"dataVolume,omitempty"`
 
+	// reservations are the Leases, in the operator's namespace, by which the node's
+	// keys and an imported volume are its own and nobody else's.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=8
+	Reservations []Reservation `json:"reservations,omitempty"`
+
 	// slot is the place in the update budget that the node takes.
 	// +optional
 	Slot *UpdateSlot `json:"slot,omitempty"`
@@ -145,6 +153,33 @@ type ObjectIdentity struct {
 	// +required
 	UID types.UID `json:"uid"`
 }
+
+// Reservation is something that only one node of the cluster may use.
+type Reservation struct {
+	// kind is what is reserved.
+	// +required
+	Kind ReservationKind `json:"kind"`
+
+	// name of the Lease. It follows from the chain and from what is reserved.
+	// +required
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name"`
+}
+
+// ReservationKind is what is reserved.
+//
+// +kubebuilder:validation:Enum=SigningKey;NodeKey;DataVolume
+type ReservationKind string
+
+// What may be reserved.
+const (
+	// ReservationSigningKey: a key that blocks are signed with.
+	ReservationSigningKey ReservationKind = "SigningKey"
+	// ReservationNodeKey: a p2p identity.
+	ReservationNodeKey ReservationKind = "NodeKey"
+	// ReservationDataVolume: a claim that is imported.
+	ReservationDataVolume ReservationKind = "DataVolume"
+)
 
 // UpdateSlot is a place in the update budget.
 type UpdateSlot struct {

@@ -1,6 +1,9 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
 
 // SeiNodeDeployment is a fleet of like SeiNodes, made from one template and
 // updated a few at a time.
@@ -12,7 +15,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Replicas",type=integer,JSONPath=`.spec.replicas`
 // +kubebuilder:printcolumn:name="Updated",type=integer,JSONPath=`.status.updatedReplicas`
-// +kubebuilder:printcolumn:name="Available",type=integer,JSONPath=`.status.readyReplicas`
+// +kubebuilder:printcolumn:name="Available",type=integer,JSONPath=`.status.availableReplicas`
 // +kubebuilder:printcolumn:name="Image",type=string,JSONPath=`.spec.template.spec.image`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Chain",type=string,priority=1,JSONPath=`.spec.template.spec.chainId`
@@ -152,12 +155,14 @@ const (
 
 // RollingUpdate are the settings of a rolling update.
 type RollingUpdate struct {
-	// maxUnavailable is how many nodes may be updating or not ready at a time.
+	// maxUnavailable is how many nodes may be updating or not ready at a time: a
+	// number, or a percentage of replicas, rounded down and at least one.
 	// +optional
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=1
-	MaxUnavailable *int32 `json:"maxUnavailable,omitempty"`
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:MaxLength=4
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? int(self) >= 1 && int(self) <= 100 : string(self).matches('^([1-9][0-9]?|100)%$')",message="maxUnavailable must be a number from 1 to 100, or a percentage from 1% to 100%"
+	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
 	// partition holds back every node with a lower ordinal.
 	// +optional
@@ -191,6 +196,11 @@ type SeiNodeDeploymentStatus struct {
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas,omitempty"`
 
+	// availableReplicas is the number of nodes that have been ready for
+	// minReadySeconds and are not being updated.
+	// +optional
+	AvailableReplicas int32 `json:"availableReplicas,omitempty"`
+
 	// updatedReplicas is the number of nodes that have the current template and are done.
 	// +optional
 	UpdatedReplicas int32 `json:"updatedReplicas,omitempty"`
@@ -209,16 +219,91 @@ type SeiNodeDeploymentStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	Selector string `json:"selector,omitempty"`
+
+	// endpoint is where the nodes that are ready are found together inside the
+	// cluster. It is absent in a mode that serves nobody.
+	// +optional
+	Endpoint *Endpoint `json:"endpoint,omitempty"`
+
+	// nodes are the nodes of the fleet, by ordinal.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=256
+	Nodes []FleetNode `json:"nodes,omitempty"`
 }
 
-// ConditionRolloutInProgress is True while a changed template reaches the nodes.
-// A SeiNodeDeployment also has Ready, Reconciling, Stalled and Paused.
-const ConditionRolloutInProgress ConditionType = "RolloutInProgress"
+// FleetNode is one node of a fleet as it was last seen.
+type FleetNode struct {
+	// name of the SeiNode.
+	// +required
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name"`
+
+	// state is how it stands with the node.
+	// +required
+	State FleetNodeState `json:"state"`
+
+	// reason is that of the node's condition Ready, when that is not True.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	Reason string `json:"reason,omitempty"`
+
+	// revision identifies the template that the node has.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Revision string `json:"revision,omitempty"`
+
+	// endpoint is where the node's own services are found inside the cluster.
+	// +optional
+	Endpoint *Endpoint `json:"endpoint,omitempty"`
+}
+
+// FleetNodeState is how it stands with a node of a fleet.
+//
+// +kubebuilder:validation:Enum=Available;Settling;Updating;NotReady;Broken;Stopping;Paused;Held;Unknown;Terminating;Foreign
+type FleetNodeState string
+
+// The states of a node of a fleet.
+const (
+	// FleetNodeAvailable: it is ready, and was for minReadySeconds.
+	FleetNodeAvailable FleetNodeState = "Available"
+	// FleetNodeSettling: it is ready, but not yet for minReadySeconds.
+	FleetNodeSettling FleetNodeState = "Settling"
+	// FleetNodeUpdating: it is being brought up or updated.
+	FleetNodeUpdating FleetNodeState = "Updating"
+	// FleetNodeNotReady: it is not ready, which may pass by itself.
+	FleetNodeNotReady FleetNodeState = "NotReady"
+	// FleetNodeBroken: it does not work, and an update of it costs nothing.
+	FleetNodeBroken FleetNodeState = "Broken"
+	// FleetNodeStopping: it is paused and not stopped yet.
+	FleetNodeStopping FleetNodeState = "Stopping"
+	// FleetNodePaused: it is paused and stopped.
+	FleetNodePaused FleetNodeState = "Paused"
+	// FleetNodeHeld: a hold keeps seid from running.
+	FleetNodeHeld FleetNodeState = "Held"
+	// FleetNodeUnknown: nothing current is known of it.
+	FleetNodeUnknown FleetNodeState = "Unknown"
+	// FleetNodeTerminating: it is being deleted.
+	FleetNodeTerminating FleetNodeState = "Terminating"
+	// FleetNodeForeign: a SeiNode of this name is there and not the fleet's.
+	FleetNodeForeign FleetNodeState = "Foreign"
+)
+
+// The conditions of a SeiNodeDeployment beside Ready, Reconciling, Stalled and
+// Paused.
+const (
+	// ConditionProgressing is True while a changed template reaches the nodes.
+	ConditionProgressing ConditionType = "Progressing"
+	// ConditionRolloutPaused is True while a changed template reaches no further
+	// node, because the spec says so or because a node's update failed.
+	ConditionRolloutPaused ConditionType = "RolloutPaused"
+)
 
 // SeiNodeDeploymentConditions are all conditions of a SeiNodeDeployment, in the
 // order in which they are shown.
 var SeiNodeDeploymentConditions = []ConditionType{
-	ConditionReady, ConditionReconciling, ConditionStalled, ConditionRolloutInProgress, ConditionPaused,
+	ConditionReady, ConditionReconciling, ConditionStalled, ConditionProgressing, ConditionRolloutPaused, ConditionPaused,
 }
 
 // Reasons of a SeiNodeDeployment's conditions.
@@ -233,8 +318,13 @@ const (
 	ReasonRolloutPaused ConditionReason = "RolloutPaused"
 	// ReasonRolloutStopped: a node's update failed, and the rollout stops there.
 	ReasonRolloutStopped ConditionReason = "RolloutStopped"
+	// ReasonRolloutRunning: nothing holds the rollout.
+	ReasonRolloutRunning ConditionReason = "RolloutRunning"
 	// ReasonRolledOut: every node that should has the template of the spec.
 	ReasonRolledOut ConditionReason = "RolledOut"
+	// ReasonWaitsForDeletion: nodes take the template of the spec when they are
+	// deleted and made again, and not before.
+	ReasonWaitsForDeletion ConditionReason = "WaitsForDeletion"
 	// ReasonForeignNode: a SeiNode of a name that the fleet needs belongs to someone else.
 	ReasonForeignNode ConditionReason = "ForeignNode"
 )

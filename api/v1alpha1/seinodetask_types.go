@@ -9,6 +9,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=snt
+// +kubebuilder:selectablefield:JSONPath=`.spec.target.nodeRef.name`
 // +kubebuilder:printcolumn:name="Kind",type=string,JSONPath=`.spec.kind`
 // +kubebuilder:printcolumn:name="Target",type=string,JSONPath=`.spec.target.nodeRef.name`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
@@ -255,10 +256,17 @@ type SeiNodeTaskStatus struct {
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
 
-	// taskId is the id of the operation on the node, written before it is sent there.
+	// taskId is the id, on the node, of what the operation is at, written before it
+	// is sent there.
 	// +optional
 	// +kubebuilder:validation:MaxLength=36
 	TaskID string `json:"taskId,omitempty"`
+
+	// step is what the operation is at, where it takes several steps. It is written
+	// before the step begins.
+	// +optional
+	// +kubebuilder:validation:MaxLength=48
+	Step string `json:"step,omitempty"`
 
 	// targetUID is the uid of the SeiNode that the operation began on.
 	// +optional
@@ -280,6 +288,11 @@ type SeiNodeTaskStatus struct {
 	// outputs are what the operation found out.
 	// +optional
 	Outputs *TaskOutputs `json:"outputs,omitempty"`
+}
+
+// Finished tells whether the operation ended, one way or the other.
+func (s *SeiNodeTaskStatus) Finished() bool {
+	return s.Phase == TaskPhaseComplete || s.Phase == TaskPhaseFailed
 }
 
 // SeiNodeTaskPhase is how far an operation is.
@@ -314,10 +327,31 @@ type TaskOutputs struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=16
 	RestartGapSeconds string `json:"restartGapSeconds,omitempty"`
+
+	// nodes are the nodes that were waited for and the heights at which they were
+	// last seen; of a large fleet the first 64 by name.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=64
+	Nodes []NodeHeight `json:"nodes,omitempty"`
+}
+
+// NodeHeight is a node and how far it is.
+type NodeHeight struct {
+	// name of the SeiNode.
+	// +required
+	// +kubebuilder:validation:MaxLength=52
+	Name string `json:"name"`
+
+	// height at which it was last seen; 0 when it was not heard.
+	// +required
+	Height int64 `json:"height"`
 }
 
 // ConditionFailed is True when an operation ended without success. Together with
-// Ready it is the one pair of conditions that appears only at the end.
+// Ready it is the one pair of conditions that appears only at the end: both then have
+// the same reason, and one of them is True.
 const ConditionFailed ConditionType = "Failed"
 
 // Reasons of a SeiNodeTask's Ready and Failed.
@@ -336,7 +370,8 @@ const (
 	ReasonTimeout ConditionReason = "Timeout"
 	// ReasonUnsupportedKind: this operator does not know the kind.
 	ReasonUnsupportedKind ConditionReason = "UnsupportedKind"
-	// ReasonInvalidPayload: the node refused the payload.
+	// ReasonInvalidPayload: the operation cannot be done to this node, or the node
+	// refused its payload. Nothing was done.
 	ReasonInvalidPayload ConditionReason = "InvalidPayload"
 	// ReasonSuperseded: something newer made the operation pointless.
 	ReasonSuperseded ConditionReason = "Superseded"

@@ -143,7 +143,7 @@ func TestWhatHasNoEventIsPolled(t *testing.T) {
 		}
 		s.set(func(status *api.Status) { status.FreeBytes = 99 })
 		pass(pollEvery)
-		if !NearlyFull(r.View(alpha).Status) || r.woken() != 1 {
+		if r.View(alpha).Status.FreeBytes != 99 || r.woken() != 1 {
 			t.Error("a disk that is nearly full woke nobody")
 		}
 	})

@@ -6,15 +6,21 @@ import (
 	"github.com/sei-operator/sei-operator/internal/sidecar/api"
 )
 
-// NearlyFull tells whether less than a tenth of the data volume is free.
-func NearlyFull(status api.Status) bool {
-	return status.TotalBytes > 0 && status.FreeBytes < status.TotalBytes/10
+// scarce is the share of free space, in percent, below which each percent matters.
+const scarce = 15
+
+// freeSpace is how much of the data volume is free, in percent, where it is scarce.
+func freeSpace(status api.Status) int64 {
+	if status.TotalBytes < 100 {
+		return scarce // not known
+	}
+	return min(status.FreeBytes/(status.TotalBytes/100), scarce)
 }
 
 // matters is the part of a status that a reconciler could act on or report.
 type matters struct {
-	status     api.Status
-	nearlyFull bool
+	status    api.Status
+	freeSpace int64
 }
 
 var number = regexp.MustCompile(`[0-9]+`)
@@ -22,7 +28,7 @@ var number = regexp.MustCompile(`[0-9]+`)
 // relevant leaves out what changes all the time on a healthy node, with every block
 // for example. A difference in it wakes the reconciler of the node.
 func relevant(status api.Status) matters {
-	m := matters{status: status, nearlyFull: NearlyFull(status)}
+	m := matters{status: status, freeSpace: freeSpace(status)}
 	m.status.FreeBytes, m.status.TotalBytes, m.status.SignHeight = 0, 0, nil
 	// Messages of problems say how long something takes by now. Taken literally, a
 	// reconciler that refreshes the view would wake itself without end.

@@ -95,25 +95,24 @@ func alter(t *testing.T, path string, value reflect.Value) {
 	}
 }
 
-func TestNearlyFull(t *testing.T) {
+func TestEachPercentMattersWhereSpaceIsScarce(t *testing.T) {
 	for name, c := range map[string]struct {
-		free, total int64
-		want        bool
+		free, total, want int64
 	}{
-		"not known":           {0, 0, false},
-		"empty":               {1000, 1000, false},
-		"a tenth free":        {100, 1000, false},
-		"less":                {99, 1000, true},
-		"full":                {0, 1000, true},
-		"a very large volume": {1 << 60, 1 << 62, false},
+		"not known":           {0, 0, scarce},
+		"empty":               {1000, 1000, scarce},
+		"a tenth free":        {100, 1000, 10},
+		"less":                {99, 1000, 9},
+		"full":                {0, 1000, 0},
+		"a very large volume": {1 << 60, 1 << 62, scarce},
 	} {
-		if got := NearlyFull(api.Status{FreeBytes: c.free, TotalBytes: c.total}); got != c.want {
-			t.Errorf("%s: %t", name, got)
+		if got := freeSpace(api.Status{FreeBytes: c.free, TotalBytes: c.total}); got != c.want {
+			t.Errorf("%s: %d", name, got)
 		}
 	}
 	with := func(free int64) matters { return relevant(api.Status{FreeBytes: free, TotalBytes: 1000}) }
-	if reflect.DeepEqual(with(100), with(99)) || !reflect.DeepEqual(with(100), with(900)) || !reflect.DeepEqual(with(99), with(1)) {
-		t.Error("exactly a change of the verdict matters")
+	if reflect.DeepEqual(with(100), with(99)) || !reflect.DeepEqual(with(200), with(900)) || !reflect.DeepEqual(with(99), with(91)) {
+		t.Error("exactly a change of a percent matters")
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
 	"github.com/sei-operator/sei-operator/internal/kube"
+	"github.com/sei-operator/sei-operator/internal/owned"
 	"github.com/sei-operator/sei-operator/internal/plan"
 	"github.com/sei-operator/sei-operator/internal/scope"
 )
@@ -33,9 +33,9 @@ var ErrLookAgain = errors.New("the cluster changed in the meantime")
 func Assert(ctx context.Context, s *scope.Scope) error {
 	var errs []error
 	if s.RenderProblem == "" && s.Node.DeletionTimestamp == nil {
-		errs = append(errs, assertNodeConfig(ctx, s))
+		errs = append(errs, assertNodeConfig(ctx, s), expandClaim(ctx, s))
 		if plan.HasStatefulSet(s.Node) {
-			errs = append(errs, Service(ctx, s), ProxyConfig(ctx, s))
+			errs = append(errs, Reservations(ctx, s), Service(ctx, s), ProxyConfig(ctx, s))
 		}
 	}
 	_, err := StatefulSet(ctx, s, false)
@@ -57,8 +57,8 @@ type wanted[T any, P interface {
 	// want is what is applied; its metadata is changed here and put back.
 	want P
 	meta *metav1ac.ObjectMetaApplyConfiguration
-	// owned is what we own of the live object.
-	owned func() (P, error)
+	// owned is what is ours of the live object.
+	owned owned.Of[T]
 	// empty is to read a live object into.
 	empty live
 }
@@ -76,16 +76,12 @@ func ensure[T any, P interface {
 		s.InTrouble(gate)
 		return nil
 	}
-	owned, err := w.owned()
-	if err != nil {
-		return fmt.Errorf("finding out what is ours of %s %s: %w", w.kind, found.GetName(), err)
-	}
-	if equality.Semantic.DeepEqual(w.want, owned) {
-		return nil
+	if same, err := w.owned.Equals(w.want); err != nil || same {
+		return err
 	}
 	uid := found.GetUID()
 	w.meta.UID = &uid
-	_, err = kube.Apply(ctx, s.Kube, w.want)
+	_, err := kube.Apply(ctx, s.Kube, w.want)
 	w.meta.UID = nil
 	return outcome(s, w.kind, found.GetName(), err)
 }

@@ -17,9 +17,7 @@ import (
 func Service(ctx context.Context, s *scope.Scope) error {
 	w := wanted[corev1ac.ServiceApplyConfiguration, *corev1ac.ServiceApplyConfiguration]{
 		kind: "Service", want: s.Want.Service, meta: s.Want.Service.ObjectMetaApplyConfiguration, empty: &corev1.Service{},
-		owned: func() (*corev1ac.ServiceApplyConfiguration, error) {
-			return corev1ac.ExtractService(s.Seen.Service, render.FieldManager)
-		},
+		owned: s.Seen.Owned.Service(s.Seen.Service),
 	}
 	return ensure(ctx, s, w, liveOrNil(s.Seen.Service))
 }
@@ -63,9 +61,7 @@ func writeDocument(ctx context.Context, s *scope.Scope, document seid.Intent) er
 func configMap(ctx context.Context, s *scope.Scope, want *corev1ac.ConfigMapApplyConfiguration, found *corev1.ConfigMap) error {
 	w := wanted[corev1ac.ConfigMapApplyConfiguration, *corev1ac.ConfigMapApplyConfiguration]{
 		kind: "ConfigMap", want: want, meta: want.ObjectMetaApplyConfiguration, empty: &corev1.ConfigMap{},
-		owned: func() (*corev1ac.ConfigMapApplyConfiguration, error) {
-			return corev1ac.ExtractConfigMap(found, render.FieldManager)
-		},
+		owned: s.Seen.Owned.ConfigMap(found),
 	}
 	return ensure(ctx, s, w, liveOrNil(found))
 }

@@ -2,17 +2,15 @@ package derived
 
 import (
 	"context"
-	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
 	"github.com/sei-operator/sei-operator/internal/kube"
 	"github.com/sei-operator/sei-operator/internal/plan"
-	"github.com/sei-operator/sei-operator/internal/render"
 	"github.com/sei-operator/sei-operator/internal/scope"
 )
 
@@ -58,20 +56,47 @@ func createStatefulSet(ctx context.Context, s *scope.Scope) error {
 }
 
 // applyStatefulSet writes the StatefulSet that is there, if it is not as it has to be.
-func applyStatefulSet(ctx context.Context, s *scope.Scope, current bool) error {
+func applyStatefulSet(ctx context.Context, s *scope.Scope, planned bool) error {
+	if err := writeStatefulSet(ctx, s, planned); err != nil {
+		return err
+	}
+	return cleanTemplate(ctx, s, planned)
+}
+
+// cleanTemplate removes what somebody else put into the template: the next pod would
+// start with it. That rolls nothing: pods are replaced by plans alone.
+//
+// What comes back after that is left, outside of plans: whoever puts it there does so
+// for ever, and so would we.
+func cleanTemplate(ctx context.Context, s *scope.Scope, planned bool) error {
+	foreign, set := plan.InTemplate(s.Input), s.Seen.StatefulSet
+	if s.RenderProblem != "" || foreign == nil || foreign.Fields == nil || foreign.Again && !planned || !plan.OwnsTemplate(s.Input) {
+		return nil
+	}
+	if err := s.Kube.RemoveFields(ctx, set, foreign.Fields, foreign.Note); err != nil {
+		return outcome(s, "StatefulSet", set.Name, err)
+	}
+	s.Report.Event(s.Node, scope.Event{Warning: true, Reason: "ForeignTemplate", Message: foreign.Message + " It was removed."})
+	return lookAt(ctx, s, set.UID)
+}
+
+func writeStatefulSet(ctx context.Context, s *scope.Scope, current bool) error {
 	found := s.Seen.StatefulSet
 	if found.Spec.UpdateStrategy.RollingUpdate != nil {
 		if err := s.Kube.OnDelete(ctx, found); err != nil {
 			return outcome(s, "StatefulSet", found.Name, err)
 		}
 	}
-	owned, err := appsv1ac.ExtractStatefulSet(found, render.FieldManager)
-	if err != nil {
-		return fmt.Errorf("finding out what is ours of StatefulSet %s: %w", found.Name, err)
-	}
 	current = s.RenderProblem == "" && (current || plan.NothingToRoll(s.Input))
-	want := assertedStatefulSet(s, owned, current)
-	if equality.Semantic.DeepEqual(want, owned) {
+	want, err := assertedStatefulSet(s, current)
+	if err != nil {
+		return err
+	}
+	same, err := s.Seen.Owned.StatefulSet(found).Equals(want)
+	if err != nil {
+		return err
+	}
+	if same {
 		s.Node.Status.StatefulSet = &v1alpha1.ObjectIdentity{Name: found.Name, UID: found.UID}
 		admit(s, current)
 		return nil
@@ -88,22 +113,29 @@ func applyStatefulSet(ctx context.Context, s *scope.Scope, current bool) error {
 // tellForcedStop tells of a stop at a moment at which it is not safe.
 func tellForcedStop(s *scope.Scope, replicas int32) {
 	if _, forced := plan.SafeStop(s.Input, plan.StopRequested(s.Input)); forced && replicas == 0 {
-		s.Report.Event(s.Node, scope.Event{Warning: true, Reason: "StopForced", Message: fmt.Sprintf(
-			"seid is stopped although that is not safe at this moment (%s).", s.Seen.Sidecar.Status.Seid.UnsafeBecause)})
+		s.TellForcedStop()
 	}
 }
 
 // assertedStatefulSet is what the StatefulSet that is there has to be.
-func assertedStatefulSet(s *scope.Scope, owned *appsv1ac.StatefulSetApplyConfiguration, current bool) *appsv1ac.StatefulSetApplyConfiguration {
+func assertedStatefulSet(s *scope.Scope, current bool) (*appsv1ac.StatefulSetApplyConfiguration, error) {
 	found := s.Seen.StatefulSet
 	if s.RenderProblem != "" {
 		// What is wanted is not known, but a pause is carried out all the same.
+		owned, err := s.Seen.Owned.StatefulSet(found).All()
+		if err != nil {
+			return nil, err
+		}
 		want := copyOf(owned)
 		want.Spec.Replicas = replicas(s)
-		return want
+		return want, nil
 	}
 	want := desiredStatefulSet(s)
-	if !current {
+	if !current && !plan.OwnsTemplate(s.Input) {
+		owned, err := s.Seen.Owned.StatefulSet(found).All()
+		if err != nil {
+			return nil, err
+		}
 		want.Spec.Template = nil
 		if owned.Spec != nil {
 			// Leaving it out would make server-side apply remove it.
@@ -118,7 +150,7 @@ func assertedStatefulSet(s *scope.Scope, owned *appsv1ac.StatefulSetApplyConfigu
 	if found.Spec.PodManagementPolicy != "" {
 		want.Spec.PodManagementPolicy = &found.Spec.PodManagementPolicy
 	}
-	return want
+	return want, nil
 }
 
 // desiredStatefulSet is a copy of what is wanted, to be changed at the top.
@@ -151,9 +183,14 @@ func copyOf(set *appsv1ac.StatefulSetApplyConfiguration) *appsv1ac.StatefulSetAp
 func track(ctx context.Context, s *scope.Scope, applied *appsv1ac.StatefulSetApplyConfiguration, current bool) error {
 	s.Node.Status.StatefulSet = &v1alpha1.ObjectIdentity{Name: *applied.Name, UID: *applied.UID}
 	admit(s, current)
+	return lookAt(ctx, s, *applied.UID)
+}
+
+// lookAt looks at the StatefulSet as it is after it was written.
+func lookAt(ctx context.Context, s *scope.Scope, uid types.UID) error {
 	found := &appsv1.StatefulSet{}
 	switch err := s.Kube.Get(ctx, s.Key(), found); {
-	case apierrors.IsNotFound(err) || err == nil && found.UID != *applied.UID:
+	case apierrors.IsNotFound(err) || err == nil && found.UID != uid:
 		return ErrLookAgain // it is gone again already
 	case err != nil:
 		return err
@@ -177,6 +214,12 @@ func admit(s *scope.Scope, current bool) {
 // Whether it is an impostor follows from our own status, so that is looked at once
 // more without a cache. A stale one would make us delete what we made a moment ago.
 func deleteImpostor(ctx context.Context, s *scope.Scope, step plan.StatefulSetStep) error {
+	// Its pod goes with it, and that is a stop like any other.
+	if gate := plan.HoldsStop(s.Input, plan.StopRequested(s.Input)); gate != nil {
+		s.RequeueIn(gate.After)
+		s.InTrouble(gate)
+		return nil
+	}
 	node := &v1alpha1.SeiNode{}
 	if err := s.Kube.GetLive(ctx, s.Key(), node); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,12 +22,32 @@ const (
 	nodeKeyEntry    = "node_key.json"
 )
 
-// Keys looks at the Secrets of all keys that the spec names. Nothing of a private
-// key leaves this file.
-func Keys(ctx context.Context, k *kube.Client, node *v1alpha1.SeiNode) (map[plan.KeyKind]plan.Key, error) {
+// Keys looks at Secrets with keys, and remembers what it found: a Secret is read once
+// for each time it changes. Nothing of a private key leaves this file.
+type Keys struct {
+	mu    sync.Mutex
+	found map[question]answer
+}
+
+// question is what is to be known of a Secret.
+type question struct {
+	secret types.NamespacedName
+	kind   plan.KeyKind
+	entry  string
+}
+
+// answer is what was found in a Secret as it was then.
+type answer struct {
+	uid             types.UID
+	resourceVersion string
+	key             plan.Key
+}
+
+// Look looks at the Secrets of all keys that the spec names.
+func (k *Keys) Look(ctx context.Context, c *kube.Client, node *v1alpha1.SeiNode) (map[plan.KeyKind]plan.Key, error) {
 	found := map[plan.KeyKind]plan.Key{}
 	for _, kind := range plan.KeysOf(&node.Spec) {
-		key, err := lookAt(ctx, k, node, kind)
+		key, err := k.lookAt(ctx, c, node, kind)
 		if err != nil {
 			return nil, err
 		}
@@ -35,27 +56,65 @@ func Keys(ctx context.Context, k *kube.Client, node *v1alpha1.SeiNode) (map[plan
 	return found, nil
 }
 
-func lookAt(ctx context.Context, k *kube.Client, node *v1alpha1.SeiNode, kind plan.KeyKind) (plan.Key, error) {
-	name := secretOf(node, kind)
-	secret, problem, err := readSecret(ctx, k, node.Namespace, name, kind)
-	if err != nil || problem != nil {
-		return orZero(problem), err
-	}
+func (k *Keys) lookAt(ctx context.Context, c *kube.Client, node *v1alpha1.SeiNode, kind plan.KeyKind) (plan.Key, error) {
+	ask := question{secret: types.NamespacedName{Namespace: node.Namespace, Name: secretOf(node, kind)}, kind: kind}
 	switch kind {
 	case plan.SigningKey:
-		return signingKey(secret), nil
+		return k.ask(ctx, c, ask, signingKey)
 	case plan.NodeKey:
-		return nodeKey(secret), nil
-	default:
-		return keyring(ctx, k, node, secret)
+		return k.ask(ctx, c, ask, nodeKey)
+	case plan.OperatorKeyring:
 	}
+	wanted := node.Spec.Validator.OperatorKeyring.Secret
+	ask.entry = wanted.KeyName
+	if key, err := k.ask(ctx, c, ask, keyring(wanted.KeyName)); err != nil || key.Problem != "" {
+		return key, err
+	}
+	ask.secret.Name, ask.entry = wanted.PassphraseSecretRef.SecretName, wanted.PassphraseSecretRef.Key
+	return k.ask(ctx, c, ask, passphrase(ask.entry))
 }
 
-func orZero(key *plan.Key) plan.Key {
-	if key == nil {
-		return plan.Key{}
+// ask reads a Secret, if it is not the one that was read before.
+func (k *Keys) ask(ctx context.Context, c *kube.Client, ask question, read func(*corev1.Secret) plan.Key) (plan.Key, error) {
+	metadata, err := c.SecretMetadata(ctx, ask.secret)
+	switch {
+	case apierrors.IsNotFound(err):
+		k.forget(ask)
+		return missing(ask), nil
+	case err != nil:
+		return plan.Key{}, fmt.Errorf("reading the metadata of the Secret %s: %w", ask.secret, err)
+	case metadata.DeletionTimestamp != nil:
+		return terminating(ask), nil
 	}
-	return *key
+	k.mu.Lock()
+	known, asked := k.found[ask]
+	k.mu.Unlock()
+	if asked && known.uid == metadata.UID && known.resourceVersion == metadata.ResourceVersion {
+		return known.key, nil
+	}
+	secret := &corev1.Secret{}
+	switch err := c.GetLive(ctx, ask.secret, secret); {
+	case apierrors.IsNotFound(err):
+		return missing(ask), nil
+	case err != nil:
+		return plan.Key{}, fmt.Errorf("reading the Secret %s: %w", ask.secret, err)
+	case secret.DeletionTimestamp != nil:
+		return terminating(ask), nil
+	}
+	key := read(secret)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.found == nil {
+		k.found = map[question]answer{}
+	}
+	k.found[ask] = answer{uid: secret.UID, resourceVersion: secret.ResourceVersion, key: key}
+	return key, nil
+}
+
+func (k *Keys) forget(ask question) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.found, ask)
 }
 
 func secretOf(node *v1alpha1.SeiNode, kind plan.KeyKind) string {
@@ -72,24 +131,18 @@ func secretOf(node *v1alpha1.SeiNode, kind plan.KeyKind) string {
 	}
 }
 
-// readSecret reads a Secret, or says what is wrong with it.
-func readSecret(ctx context.Context, k *kube.Client, namespace, name string, kind plan.KeyKind) (*corev1.Secret, *plan.Key, error) {
-	secret := &corev1.Secret{}
-	switch err := k.GetLive(ctx, types.NamespacedName{Namespace: namespace, Name: name}, secret); {
-	case apierrors.IsNotFound(err):
-		return nil, &plan.Key{
-			Problem: v1alpha1.ReasonSecretNotFound,
-			Message: fmt.Sprintf("The Secret %s with the %s does not exist: create it in namespace %s.", name, kind, namespace),
-		}, nil
-	case err != nil:
-		return nil, nil, fmt.Errorf("reading the Secret %s/%s: %w", namespace, name, err)
-	case secret.DeletionTimestamp != nil:
-		return nil, &plan.Key{
-			Problem: v1alpha1.ReasonSecretTerminating,
-			Message: fmt.Sprintf("The Secret %s with the %s is being deleted.", name, kind),
-		}, nil
+func missing(ask question) plan.Key {
+	return plan.Key{
+		Problem: v1alpha1.ReasonSecretNotFound,
+		Message: fmt.Sprintf("The Secret %s with the %s does not exist: create it in namespace %s.", ask.secret.Name, ask.kind, ask.secret.Namespace),
 	}
-	return secret, nil, nil
+}
+
+func terminating(ask question) plan.Key {
+	return plan.Key{
+		Problem: v1alpha1.ReasonSecretTerminating,
+		Message: fmt.Sprintf("The Secret %s with the %s is being deleted.", ask.secret.Name, ask.kind),
+	}
 }
 
 func malformed(secret *corev1.Secret, kind plan.KeyKind, what string) plan.Key {
@@ -123,28 +176,27 @@ func nodeKey(secret *corev1.Secret) plan.Key {
 	return plan.Key{NodeID: id}
 }
 
-// keyring looks for the files of the key and for the passphrase. It does not try to
-// open it.
-func keyring(ctx context.Context, k *kube.Client, node *v1alpha1.SeiNode, secret *corev1.Secret) (plan.Key, error) {
-	wanted := node.Spec.Validator.OperatorKeyring.Secret
-	if len(secret.Data[wanted.KeyName+".info"]) == 0 {
-		return malformed(secret, plan.OperatorKeyring, fmt.Sprintf("it has no entry %s.info", wanted.KeyName)), nil
-	}
-	addresses := 0
-	for entry, content := range secret.Data {
-		if strings.HasSuffix(entry, ".address") && len(content) > 0 {
-			addresses++
+// keyring looks for the files of the key. It does not try to open it.
+func keyring(name string) func(*corev1.Secret) plan.Key {
+	return func(secret *corev1.Secret) plan.Key {
+		if len(secret.Data[name+".info"]) == 0 {
+			return malformed(secret, plan.OperatorKeyring, fmt.Sprintf("it has no entry %s.info", name))
 		}
+		for entry, content := range secret.Data {
+			if strings.HasSuffix(entry, ".address") && len(content) > 0 {
+				return plan.Key{}
+			}
+		}
+		return malformed(secret, plan.OperatorKeyring, "it has no entry that ends in .address")
 	}
-	if addresses == 0 {
-		return malformed(secret, plan.OperatorKeyring, "it has no entry that ends in .address"), nil
+}
+
+// passphrase looks for what opens a keyring.
+func passphrase(entry string) func(*corev1.Secret) plan.Key {
+	return func(secret *corev1.Secret) plan.Key {
+		if len(secret.Data[entry]) == 0 {
+			return malformed(secret, plan.OperatorKeyring, fmt.Sprintf("it has no entry %s with the passphrase", entry))
+		}
+		return plan.Key{}
 	}
-	passphrase, problem, err := readSecret(ctx, k, node.Namespace, wanted.PassphraseSecretRef.SecretName, plan.OperatorKeyring)
-	if err != nil || problem != nil {
-		return orZero(problem), err
-	}
-	if len(passphrase.Data[wanted.PassphraseSecretRef.Key]) == 0 {
-		return malformed(passphrase, plan.OperatorKeyring, fmt.Sprintf("it has no entry %s with the passphrase", wanted.PassphraseSecretRef.Key)), nil
-	}
-	return plan.Key{}, nil
 }

@@ -1,12 +1,14 @@
 // Package observe reads the world of one node, once per reconcile, into one value.
-// It reads from caches and from memory. Only Secrets with keys are asked for, and
-// only while a pod may come to be that mounts them.
+// It reads from caches and from memory. The API server is asked for a Secret with a
+// key once whenever it changed, and for the holder of a reservation that this node
+// would like to have.
 package observe
 
 import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"time"
 
@@ -18,6 +20,7 @@ import (
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
 	"github.com/sei-operator/sei-operator/internal/agents"
 	"github.com/sei-operator/sei-operator/internal/kube"
+	"github.com/sei-operator/sei-operator/internal/nodetask"
 	"github.com/sei-operator/sei-operator/internal/plan"
 	"github.com/sei-operator/sei-operator/internal/render"
 )
@@ -35,13 +38,27 @@ func Node(ctx context.Context, k *kube.Client, fleet *agents.Fleet, node *v1alph
 	if r.err != nil {
 		return seen, r.err
 	}
+	if claim := seen.Claim; claim != nil && claim.DeletionTimestamp != nil && claim.Spec.VolumeName != "" {
+		r.namespace = ""
+		if volume := get(&r, claim.Spec.VolumeName, &corev1.PersistentVolume{}); volume != nil {
+			seen.ReclaimPolicy = volume.Spec.PersistentVolumeReclaimPolicy
+		}
+	}
 	others, err := otherPods(ctx, k, node)
 	if err != nil {
 		return seen, err
 	}
 	seen.OtherPods = others
+	tasks, err := k.Tasks(ctx, types.NamespacedName{Namespace: node.Namespace, Name: node.Name})
+	if err != nil {
+		return seen, fmt.Errorf("finding the tasks of node %s/%s: %w", node.Namespace, node.Name, err)
+	}
+	seen.Task = nodetask.Working(tasks, now)
+	if seen.ClaimNodes, err = otherNodes(ctx, k, node); err != nil {
+		return seen, err
+	}
 	seen.Sidecar = sidecar(fleet, node, seen.Pod)
-	return seen, nil
+	return seen, r.err
 }
 
 // reader reads objects until the first error.
@@ -86,6 +103,15 @@ func otherPods(ctx context.Context, k *kube.Client, node *v1alpha1.SeiNode) ([]s
 		}
 	}
 	return names, nil
+}
+
+// otherNodes are the names of other SeiNodes whose data is on the claim.
+func otherNodes(ctx context.Context, k *kube.Client, node *v1alpha1.SeiNode) ([]string, error) {
+	names, err := k.NodesWithClaim(ctx, types.NamespacedName{Namespace: node.Namespace, Name: render.ClaimName(node)})
+	if err != nil {
+		return nil, fmt.Errorf("finding the nodes that use the volume of node %s/%s: %w", node.Namespace, node.Name, err)
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return name == node.Name }), nil
 }
 
 // sidecar is what is known of the sidecar in the pod, which is followed from now on.

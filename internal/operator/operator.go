@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -18,7 +19,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/sei-operator/sei-operator/internal/agents"
+	"github.com/sei-operator/sei-operator/internal/budget"
 	"github.com/sei-operator/sei-operator/internal/controller/seinode"
+	"github.com/sei-operator/sei-operator/internal/controller/seinodedeployment"
+	"github.com/sei-operator/sei-operator/internal/controller/seinodetask"
+	"github.com/sei-operator/sei-operator/internal/controller/wake"
 	"github.com/sei-operator/sei-operator/internal/kube"
 	"github.com/sei-operator/sei-operator/internal/peers"
 	"github.com/sei-operator/sei-operator/internal/platform"
@@ -34,13 +39,17 @@ type Config struct {
 	Metrics prometheus.Registerer
 	// MetricsAddress and HealthAddress are where they are served; "0": nowhere.
 	MetricsAddress, HealthAddress string
-	// LeaderElection makes this process wait until it is the only one at work. Its
-	// lease is in Namespace.
+	// LeaderElection makes this process wait until it is the only one at work.
 	LeaderElection bool
-	Namespace      string
+	// Namespace is the operator's own. The Lease of the leader and those that reserve
+	// keys are there, so all operators of a cluster have to have the same.
+	Namespace string
 	// WatchNamespace is the one namespace to look after; empty: all.
 	WatchNamespace string
 
+	// Clock tells the time that plans and their deadlines go by; nil: the real one.
+	// Tests move it.
+	Clock clock.PassiveClock
 	// Resync is how often everything is looked at again although nothing happened;
 	// nil is the default of ten hours. Tests shorten it.
 	Resync *time.Duration
@@ -62,10 +71,14 @@ func Run(ctx context.Context, c Config) error {
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	waker := &seinode.Waker{}
+	nodes, tasks := &wake.Waker{}, &wake.Waker{}
 	fleet := agents.New(ctx, agents.Options{
 		HTTPClient: &http.Client{Transport: agents.Transport()},
-		Wake:       waker.Wake, Log: c.Log.WithName("agents"), Around: c.AroundCall,
+		Wake: func(node types.NamespacedName) {
+			nodes.Wake(node)
+			tasks.Wake(node)
+		},
+		Log: c.Log.WithName("agents"), Around: c.AroundCall,
 	})
 	defer fleet.Wait()
 	defer stop()
@@ -73,18 +86,46 @@ func Run(ctx context.Context, c Config) error {
 	if err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
-	reconciler := &seinode.Reconciler{
-		Platform: c.Platform, Clock: clock.RealClock{}, Metrics: metrics,
-		Tools: scope.Tools{
-			Kube:   kube.New(m.GetClient(), m.GetAPIReader(), c.AroundWrite),
-			Agents: fleet, Peers: peers.New(),
-			Report: &seinode.Reporter{Recorder: m.GetEventRecorder("sei-operator"), Metrics: metrics},
-		},
+	if c.Clock == nil {
+		c.Clock = clock.RealClock{}
 	}
-	if err := seinode.Setup(m, reconciler, waker); err != nil {
+	recorder := m.GetEventRecorder("sei-operator")
+	tools := scope.Tools{
+		Kube: kube.New(kube.Options{
+			Cached: m.GetClient(), Metadata: m.GetCache(), Live: m.GetAPIReader(), Namespace: c.Namespace, Around: c.AroundWrite,
+		}),
+		Agents: fleet, Peers: peers.New(),
+		Report: &seinode.Reporter{Recorder: recorder, Metrics: metrics},
+	}
+	shared := &budget.Budget{Kube: tools.Kube, Platform: c.Platform, Clock: c.Clock}
+	reconciler := &seinode.Reconciler{Platform: c.Platform, Clock: c.Clock, Budget: shared, Metrics: metrics, Tools: tools}
+	if err := seinode.Setup(m, reconciler, nodes); err != nil {
 		return fmt.Errorf("setting up the controller of SeiNodes: %w", err)
 	}
+	report, err := seinodetask.NewReporter(recorder, c.Metrics)
+	if err != nil {
+		return fmt.Errorf("registering metrics: %w", err)
+	}
+	err = seinodetask.Setup(m, &seinodetask.Reconciler{
+		Kube: tools.Kube, Agents: fleet, Peers: tools.Peers, Platform: c.Platform, Clock: c.Clock, Report: report, Wake: tasks.Wake,
+	}, tasks)
+	if err != nil {
+		return fmt.Errorf("setting up the controller of SeiNodeTasks: %w", err)
+	}
+	if err := setupFleets(m, tools.Kube, shared, c.Metrics); err != nil {
+		return fmt.Errorf("setting up the controller of SeiNodeDeployments: %w", err)
+	}
 	return m.Start(ctx)
+}
+
+func setupFleets(m manager.Manager, api *kube.Client, shared *budget.Budget, registry prometheus.Registerer) error {
+	metrics, err := seinodedeployment.NewMetrics(registry)
+	if err != nil {
+		return fmt.Errorf("registering metrics: %w", err)
+	}
+	return seinodedeployment.Setup(m, &seinodedeployment.Reconciler{
+		Kube: api, Budget: shared, Recorder: m.GetEventRecorder("sei-operator"), Metrics: metrics,
+	})
 }
 
 // drainTimeout is how long a reconcile may take to come to an end at a shutdown.
@@ -95,7 +136,7 @@ func newManager(ctx context.Context, config *rest.Config, c Config) (manager.Man
 	if err != nil {
 		return nil, err
 	}
-	cached, err := kube.CacheOptions(c.Resync)
+	cached, err := kube.CacheOptions(c.Resync, c.Namespace)
 	if err != nil {
 		return nil, err
 	}

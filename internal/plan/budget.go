@@ -64,14 +64,19 @@ func RecreateSlot(in Input) *v1alpha1.UpdateSlot {
 // does not answer is not known to be broken.
 func broken(in Input) bool {
 	reason, _ := PodTrouble(in.Seen.Pod, in.Seen.Now)
-	return reason != "" && reason != v1alpha1.ReasonPodUnreachable
+	return reason != "" && reason != v1alpha1.ReasonPodUnreachable || hasOtherKeys(in)
+}
+
+// MayWait tells whether an update has to wait for others. Only what the operator itself
+// caused has to, and the node that failed is always let in: how else would it be put right.
+func MayWait(in Input, slot *v1alpha1.UpdateSlot) bool {
+	return slot != nil && slot.Cause == v1alpha1.UpdateCauseOperator && in.Node.Status.Slot == nil
 }
 
 // Admit decides whether an update may start now, given why it is needed and who else of
-// the chain takes a place. Only what the operator itself caused has to wait.
+// the chain takes a place.
 func Admit(in Input, slot *v1alpha1.UpdateSlot, why string, others []Neighbour, maxConcurrent int) *Gate {
-	if slot == nil || slot.Cause != v1alpha1.UpdateCauseOperator || in.Node.Status.Slot != nil {
-		// The node that failed is always let in: how else would it be put right.
+	if !MayWait(in, slot) {
 		return nil
 	}
 	for _, other := range others {

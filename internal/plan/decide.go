@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -43,6 +44,8 @@ type Decision struct {
 	Superseded *v1alpha1.PlanRecord
 	Reason     v1alpha1.ConditionReason
 	Message    string
+	// Stalled: only a person can change that.
+	Stalled bool
 	// After is how long to wait at most before deciding again; 0 is for ever.
 	After time.Duration
 }
@@ -53,9 +56,11 @@ func Decide(in Input) Decision {
 	case in.Node.Spec.Paused:
 		return Decision{Step: Frozen, Reason: v1alpha1.ReasonPaused, Message: "The node is paused; plans stand still."}
 	case in.RenderProblem != "":
-		return Decision{Step: Blocked, Reason: v1alpha1.ReasonInvalidSpec, Message: in.RenderProblem}
+		return Decision{Step: Blocked, Reason: v1alpha1.ReasonInvalidSpec, Message: in.RenderProblem, Stalled: true}
 	case in.Node.Status.Plan != nil:
 		return decideRunning(in)
+	case volumeGivenUp(in):
+		return begin(in, v1alpha1.PlanBootstrap, v1alpha1.ReasonBootstrapping, "A person gave up the data volume; the node is brought up on a new one.")
 	case in.Node.Status.Phase != v1alpha1.PhaseRunning:
 		return begin(in, v1alpha1.PlanBootstrap, v1alpha1.ReasonBootstrapping, "The node is brought up for the first time.")
 	}
@@ -107,20 +112,32 @@ func decideRunning(in Input) Decision {
 // supersededBecause says why a plan can no longer lead to the spec; empty: it can.
 func supersededBecause(in Input, current *v1alpha1.Plan) string {
 	switch {
+	case volumeGivenUp(in) && !makesVolume(current):
+		return "A person gave up the data volume."
 	case current.Type != v1alpha1.PlanReapprove && in.Node.Status.AdmittedSpecHash != in.Want.SpecHash:
 		return "The spec was edited since the last plan was made."
 	case current.TemplateHash != in.Want.TemplateHash:
 		return "The pod that is wanted changed since the last plan was made."
 	case current.ConfigHash != in.Want.ConfigHash:
 		return "The configuration that is wanted changed since the last plan was made."
+	case completed(current, TaskApplyStatefulSet) && !completed(current, TaskObserveImage) && current.Type == v1alpha1.PlanNodeUpdate &&
+		StatefulSet(in).Action == Assert && foreignTemplate(in) != nil:
+		return "Somebody edited the template of the StatefulSet since the last plan applied it."
 	}
 	return ""
+}
+
+// completed tells whether a plan has completed a task.
+func completed(p *v1alpha1.Plan, task string) bool {
+	return slices.ContainsFunc(p.Tasks, func(t v1alpha1.PlanTask) bool {
+		return t.Type == task && t.Status == v1alpha1.PlanTaskComplete
+	})
 }
 
 // begin starts a plan, unless a gate is shut or the last one failed just now.
 func begin(in Input, kind v1alpha1.PlanType, reason v1alpha1.ConditionReason, message string) Decision {
 	if gate := ShutGate(in, kind); gate != nil {
-		return Decision{Step: Blocked, Reason: gate.Reason, Message: gate.Message, After: gate.After}
+		return Decision{Step: Blocked, Reason: gate.Reason, Message: gate.Message, Stalled: gate.Stalled, After: gate.After}
 	}
 	if wait := backOff(in, kind); wait > 0 {
 		last := in.Node.Status.LastPlan
@@ -145,7 +162,7 @@ func newPlan(in Input, kind v1alpha1.PlanType, reason v1alpha1.ConditionReason, 
 		ID:           uuid.NewSHA1(idSpace, []byte(name)).String(),
 		Type:         kind,
 		Reason:       string(reason),
-		Message:      bounded(message, maxPlanMessage),
+		Message:      Bounded(message, maxPlanMessage),
 		Generation:   in.Node.Generation,
 		TemplateHash: in.Want.TemplateHash,
 		ConfigHash:   in.Want.ConfigHash,
@@ -231,12 +248,12 @@ const (
 )
 
 func retryValue(node *v1alpha1.SeiNode) string {
-	return bounded(node.Annotations[v1alpha1.AnnotationRetry], maxRetryValue)
+	return Bounded(node.Annotations[v1alpha1.AnnotationRetry], maxRetryValue)
 }
 
-// bounded cuts a text, never inside a character: that would be stored as another one,
+// Bounded cuts a text, never inside a character: that would be stored as another one,
 // and what is stored would look changed for ever.
-func bounded(text string, limit int) string {
+func Bounded(text string, limit int) string {
 	return strings.ToValidUTF8(text[:min(len(text), limit)], "")
 }
 
@@ -245,10 +262,13 @@ func bounded(text string, limit int) string {
 // and unless another SeiNode was approved on it since.
 func needsApproval(in Input) (string, bool) {
 	sidecar, volume := in.Seen.Sidecar, in.Node.Status.DataVolume
+	if acceptedKeyWaits(in) {
+		return "A person accepted another key, and the pod that is there has it.", true
+	}
 	if !sidecar.Connected || sidecar.Status.Approved || sidecar.Status.Held {
 		return "", false
 	}
-	if volume == nil || in.Seen.Claim == nil || in.Seen.Claim.UID != volume.UID || !Bootstrapped(in.Node, in.Seen.Claim) {
+	if volume == nil || in.Seen.Claim == nil || in.Seen.Claim.UID != volume.UID || !Bootstrapped(in) {
 		return "", false
 	}
 	if by := sidecar.Status.Approval.NodeUID; by != "" && by != string(in.Node.UID) {

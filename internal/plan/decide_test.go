@@ -35,6 +35,11 @@ func updating(in *Input) {
 	in.Node.Status.Plan = newPlan(*in, v1alpha1.PlanNodeUpdate, v1alpha1.ReasonImageChanged, "The image changed.")
 }
 
+// onlyAPerson are the reasons in the table below that pass only when somebody acts.
+var onlyAPerson = map[v1alpha1.ConditionReason]bool{
+	v1alpha1.ReasonInvalidSpec: true, v1alpha1.ReasonTooFewWitnesses: true, v1alpha1.ReasonForeignStatefulSet: true, v1alpha1.ReasonDataVolumeLost: true,
+}
+
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -174,7 +179,7 @@ func TestDecide(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := Decide(test.in)
-			want := Decision{Step: test.step, Reason: test.reason, After: test.after}
+			want := Decision{Step: test.step, Reason: test.reason, After: test.after, Stalled: test.step == Blocked && onlyAPerson[test.reason]}
 			if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(Decision{}, "Message", "Plan", "Superseded", "Slot")); diff != "" {
 				t.Errorf("decision (-want +got):\n%s", diff)
 			}

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
@@ -27,7 +26,7 @@ type Drift struct {
 // drifts are asked in this order, so that of several differences the one is told
 // that a person would name first. What needs a new pod comes before what does not:
 // the new pod brings the configuration with it.
-var drifts = []func(Input) *Drift{imageDrift, sidecarImageDrift, templateDrift, foreignTemplate, configDrift}
+var drifts = []func(Input) *Drift{imageDrift, sidecarImageDrift, templateDrift, foreignTemplate, keyDrift, failedUpdate, configDrift}
 
 // FindDrift is the first difference; nil: there is none.
 func FindDrift(in Input) *Drift {
@@ -84,6 +83,10 @@ func sidecarImageDrift(in Input) *Drift {
 // a hash is left as it is: a new version of the operator is no reason to replace it.
 func templateDrift(in Input) *Drift {
 	hash := template(in).Annotations[v1alpha1.AnnotationTemplateHash]
+	if madeFromTemplate(in) {
+		// Somebody may have edited the annotation of the pod, which makes it no other pod.
+		hash = in.Seen.StatefulSet.Spec.Template.Annotations[v1alpha1.AnnotationTemplateHash]
+	}
 	if hash == "" {
 		hash = in.Node.Status.PodTemplateHash
 	}
@@ -102,17 +105,42 @@ func foreignTemplate(in Input) *Drift {
 	if stamped == "" && template(in).Annotations[v1alpha1.AnnotationTemplateHash] == "" {
 		return nil // from before the hash
 	}
-	if stamped != in.Want.TemplateHash || !ownsTemplate(in, set) {
+	if stamped != in.Want.TemplateHash || !OwnsTemplate(in) {
 		return nodeUpdate(v1alpha1.ReasonTemplateChanged, "The template of the StatefulSet %s is not the one that is wanted; somebody else may have edited it.", set.Name)
 	}
 	return nil
 }
 
-// ownsTemplate tells whether the template is as we applied it: what somebody else
-// changes is no longer ours.
-func ownsTemplate(in Input, set *appsv1.StatefulSet) bool {
-	owned, err := appsv1ac.ExtractStatefulSet(set, render.FieldManager)
-	return err == nil && owned.Spec != nil && equality.Semantic.DeepEqual(owned.Spec.Template, in.Want.StatefulSet.Spec.Template)
+// OwnsTemplate tells whether the template is as we applied it, and the one that is
+// wanted: what somebody else changes is no longer ours.
+func OwnsTemplate(in Input) bool {
+	owns, err := in.Seen.Owned.StatefulSet(in.Seen.StatefulSet).Is("template", in.Want.TemplateHash, func(owned *appsv1ac.StatefulSetApplyConfiguration) bool {
+		return owned.Spec != nil && equality.Semantic.DeepEqual(owned.Spec.Template, in.Want.StatefulSet.Spec.Template)
+	})
+	return err == nil && owns
+}
+
+// failedUpdate finds a node whose new pod did not come up in time. Nothing of the pod
+// differs from what is wanted, and yet the update is not done: it still takes its
+// place, and is tried again until it is. A pod that gets ready needs no other try.
+func failedUpdate(in Input) *Drift {
+	last, held := in.Node.Status.LastPlan, in.Node.Status.Slot
+	if last == nil || last.Type != v1alpha1.PlanNodeUpdate || last.Outcome != v1alpha1.PlanOutcomeFailed || PodReady(in.Seen.Pod) {
+		return nil
+	}
+	if held == nil || !equality.Semantic.DeepEqual(held, last.Slot) {
+		return nil // it was ready since, or is made anew for another reason
+	}
+	return nodeUpdate(v1alpha1.ReasonTemplateChanged, "The last update failed, and the pod is not ready.")
+}
+
+// keyDrift is about a pod that has keys which it must not start with, while the
+// Secrets have the right ones.
+func keyDrift(in Input) *Drift {
+	if in.Seen.Pod == nil || !hasOtherKeys(in) {
+		return nil
+	}
+	return nodeUpdate(v1alpha1.ReasonKeyIdentityChanged, "The pod %s does not have the keys of the Secrets, and seid does not run in it.", in.Seen.Pod.Name)
 }
 
 // configDrift is about the configuration, which reaches the pod that is there.
@@ -129,7 +157,7 @@ func configDrift(in Input) *Drift {
 	return &Drift{Plan: v1alpha1.PlanConfigUpdate, Reason: v1alpha1.ReasonConfigChanged, Message: message}
 }
 
-// maxDifferences bounds what is told of a changed configuration.
+// maxDifferences bounds what is told of a changed configuration or template.
 const maxDifferences = 8
 
 // differences names what differs between two configurations.
@@ -156,8 +184,13 @@ func differences(has, wants seid.Intent) []string {
 			names = append(names, key)
 		}
 	}
+	return few(names)
+}
+
+// few are as many as a person would read.
+func few(names []string) []string {
 	if len(names) > maxDifferences {
-		names = append(names[:maxDifferences], fmt.Sprintf("and %d more", len(names)-maxDifferences))
+		names = append(names[:maxDifferences:maxDifferences], fmt.Sprintf("and %d more", len(names)-maxDifferences))
 	}
 	return names
 }

@@ -190,3 +190,60 @@ func TestDifferencesOfAConfiguration(t *testing.T) {
 		})
 	}
 }
+
+// An update whose pod did not come up is tried again for as long as it takes its place
+// in the budget, unless the pod gets ready by itself.
+func TestAnUpdateThatFailedIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	unready := onPod(func(p *corev1.Pod) { p.Status.Conditions[0].Status = corev1.ConditionFalse })
+	slot := v1alpha1.UpdateSlot{Cause: v1alpha1.UpdateCauseOperator, TemplateHash: "x"}
+	failed := func(kind v1alpha1.PlanType, outcome v1alpha1.PlanOutcome, took *v1alpha1.UpdateSlot) edit {
+		return func(in *Input) {
+			in.Node.Status.LastPlan = &v1alpha1.PlanRecord{Type: kind, Outcome: outcome, Slot: took}
+		}
+	}
+	update, broke := v1alpha1.PlanNodeUpdate, v1alpha1.PlanOutcomeFailed
+	other := slot
+	other.Cause = v1alpha1.UpdateCauseRecreate
+	for name, test := range map[string]struct {
+		in    Input
+		again bool
+	}{
+		"the pod is not ready":                {running(unready, has(slot), failed(update, broke, &slot)), true},
+		"the pod is gone":                     {running(noPod, has(slot), failed(update, broke, &slot)), true},
+		"the pod is ready":                    {running(has(slot), failed(update, broke, &slot)), false},
+		"it was complete":                     {running(unready, has(slot), failed(update, v1alpha1.PlanOutcomeComplete, &slot)), false},
+		"it was another plan":                 {running(unready, has(slot), failed(v1alpha1.PlanConfigUpdate, broke, &slot)), false},
+		"there was no plan":                   {running(unready, has(slot)), false},
+		"it was ready since":                  {running(unready, failed(update, broke, &slot)), false},
+		"it never took a place":               {running(unready, failed(update, broke, nil)), false},
+		"it takes a place for another reason": {running(unready, has(other), failed(update, broke, &slot)), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := FindDrift(test.in)
+			if !test.again {
+				if got != nil {
+					t.Errorf("the drift is %+v", got)
+				}
+				return
+			}
+			if got == nil || got.Plan != update || got.Reason != v1alpha1.ReasonTemplateChanged {
+				t.Fatalf("the drift is %+v", got)
+			}
+			saysAll(t, got.Message, []string{"failed", "not ready"})
+		})
+	}
+}
+
+// The new pod brings the configuration with it, so it is tried first.
+func TestAnUpdateThatFailedComesBeforeTheConfiguration(t *testing.T) {
+	t.Parallel()
+	slot := v1alpha1.UpdateSlot{Cause: v1alpha1.UpdateCauseEdit, TemplateHash: "x"}
+	in := running(noPod, has(slot), override("y"), func(in *Input) {
+		in.Node.Status.LastPlan = &v1alpha1.PlanRecord{Type: v1alpha1.PlanNodeUpdate, Outcome: v1alpha1.PlanOutcomeFailed, Slot: &slot}
+	})
+	if got := FindDrift(in); got == nil || got.Plan != v1alpha1.PlanNodeUpdate {
+		t.Errorf("the drift is %+v", got)
+	}
+}

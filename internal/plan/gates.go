@@ -24,11 +24,13 @@ type Gate struct {
 const gateInterval = 10 * time.Second
 
 // gatesOf are the gates of each plan. They are asked in this order, so that the first
-// that is shut is the one to be told about. A plan that replaces no pod has none. A
-// volume that somebody else uses holds no update: the pod that is there has it.
+// that is shut is the one to be told about. A configuration needs none: it reaches the
+// pod that is there. A volume that somebody else uses holds no update: the pod that is
+// there has it.
 var gatesOf = map[v1alpha1.PlanType][]func(Input) *Gate{
 	v1alpha1.PlanBootstrap:  {foreignGate, volumeGate, keyGate, witnessGate},
 	v1alpha1.PlanNodeUpdate: {foreignGate, holdsPod},
+	v1alpha1.PlanReapprove:  {keyGate},
 }
 
 // ShutGate is the first gate that holds a plan of this type; nil when all are open.
@@ -55,21 +57,6 @@ func foreignGate(in Input) *Gate {
 	} {
 		if foreign := Foreign(in.Node, derived.kind, derived.object); foreign != nil {
 			return foreign
-		}
-	}
-	return nil
-}
-
-// keyGate is shut while a key cannot be used. A key that nobody looked at does not
-// open it.
-func keyGate(in Input) *Gate {
-	for _, kind := range KeysOf(&in.Node.Spec) {
-		key, looked := in.Seen.Keys[kind]
-		switch {
-		case !looked:
-			return &Gate{Reason: v1alpha1.ReasonWaiting, Message: fmt.Sprintf("The %s was not looked at yet.", kind), After: gateInterval}
-		case key.Problem != "":
-			return &Gate{Reason: key.Problem, Message: key.Message, Stalled: key.Problem == v1alpha1.ReasonKeyMalformed, After: gateInterval}
 		}
 	}
 	return nil

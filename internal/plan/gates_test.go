@@ -73,11 +73,11 @@ func TestGatesOfABootstrap(t *testing.T) {
 		},
 		"a key that is not there": {
 			in:   fresh(seed, missing(NodeKey)),
-			want: wantGate{reason: v1alpha1.ReasonSecretNotFound, after: lookAgain, says: []string{"The Secret does not exist."}},
+			want: wantGate{reason: v1alpha1.ReasonSecretNotFound, says: []string{"The Secret does not exist."}},
 		},
 		"a key that is none": {
 			in:   fresh(validator, allKeys, malformed(OperatorKeyring)),
-			want: wantGate{reason: v1alpha1.ReasonKeyMalformed, stalled: true, after: lookAgain, says: []string{"It holds no key."}},
+			want: wantGate{reason: v1alpha1.ReasonKeyMalformed, stalled: true, says: []string{"It holds no key."}},
 		},
 		"one witness only": {
 			in: fresh(stateSync("https://a.example.com:443")),
@@ -108,7 +108,7 @@ func TestGatesOfAnUpdate(t *testing.T) {
 		"another pod uses the volume":            {in: running(usedBy("job-1"))},
 		"there are too few witnesses by now":     {in: running(stateSync())},
 		"the volume is lost":                     {in: running(noClaim), want: wantGate{reason: v1alpha1.ReasonDataVolumeLost, stalled: true}},
-		"a key is not there":                     {in: running(seed, hasClaim(), missing(NodeKey)), want: wantGate{reason: v1alpha1.ReasonSecretNotFound, after: lookAgain}},
+		"a key is not there":                     {in: running(seed, hasClaim(), missing(NodeKey)), want: wantGate{reason: v1alpha1.ReasonSecretNotFound}},
 		"the StatefulSet is somebody else's now": {in: running(hasSet(ownedBy("HelmRelease", "theirs")), noClaim), want: wantGate{reason: v1alpha1.ReasonForeignStatefulSet, stalled: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -118,13 +118,34 @@ func TestGatesOfAnUpdate(t *testing.T) {
 	}
 }
 
-// TestWhatReplacesNoPodHasNoGates: they protect the volume and the keys.
-func TestWhatReplacesNoPodHasNoGates(t *testing.T) {
+// TestWhatReplacesNoPodHasFewGates: they protect the volume, which the pod that is there
+// has, and the keys, which a node is approved with.
+func TestWhatReplacesNoPodHasFewGates(t *testing.T) {
 	t.Parallel()
-	in := running(validator, noClaim, usedBy("job-1"))
-	for _, kind := range []v1alpha1.PlanType{v1alpha1.PlanReapprove, v1alpha1.PlanConfigUpdate} {
-		if gate := ShutGate(in, kind); gate != nil {
-			t.Errorf("the gate %+v holds a %s", gate, kind)
-		}
+	for name, test := range map[string]struct {
+		kind v1alpha1.PlanType
+		in   Input
+		want wantGate
+	}{
+		"a configuration, whatever is missing": {
+			kind: v1alpha1.PlanConfigUpdate, in: running(validator, noClaim, usedBy("job-1")),
+		},
+		"an approval on a volume that is lost and used": {
+			kind: v1alpha1.PlanReapprove, in: running(noClaim, usedBy("job-1")),
+		},
+		"an approval with a key that nobody looked at": {
+			kind: v1alpha1.PlanReapprove, in: running(validator), want: wantGate{reason: v1alpha1.ReasonWaiting, after: lookAgain},
+		},
+		"an approval with a key that is not there": {
+			kind: v1alpha1.PlanReapprove, in: running(validator, allKeys, missing(NodeKey)), want: wantGate{reason: v1alpha1.ReasonSecretNotFound},
+		},
+		"an approval with keys that are there": {
+			kind: v1alpha1.PlanReapprove, in: running(validator, allKeys),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test.want.check(t, ShutGate(test.in, test.kind))
+		})
 	}
 }

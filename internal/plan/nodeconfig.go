@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
@@ -40,7 +39,7 @@ func AssertedDocument(in Input) (seid.Intent, bool) {
 		return seid.Intent{}, false
 	}
 	live, err := liveDocument(in)
-	if err == nil && ownsDocument(in.Seen.NodeConfig) && !NothingToRoll(in) {
+	if err == nil && ownsDocument(in) && !NothingToRoll(in) {
 		return live, true
 	}
 	admitted := in.Node.Status.ConfigHash == in.Want.ConfigHash
@@ -89,9 +88,11 @@ func liveDocument(in Input) (seid.Intent, error) {
 
 // ownsDocument tells whether the document is as we applied it: when somebody else
 // changes a field, it is no longer ours.
-func ownsDocument(configMap *corev1.ConfigMap) bool {
-	owned, err := corev1ac.ExtractConfigMap(configMap, render.FieldManager)
-	return err == nil && len(owned.Data) > 0
+func ownsDocument(in Input) bool {
+	owns, err := in.Seen.Owned.ConfigMap(in.Seen.NodeConfig).Is("data", nil, func(owned *corev1ac.ConfigMapApplyConfiguration) bool {
+		return len(owned.Data) > 0
+	})
+	return err == nil && owns
 }
 
 // outranked tells whether the sidecar has another configuration with the same serial,

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
+	"github.com/sei-operator/sei-operator/internal/owned"
 	"github.com/sei-operator/sei-operator/internal/render"
 	"github.com/sei-operator/sei-operator/internal/sidecar/api"
 )
@@ -26,6 +27,9 @@ type Input struct {
 	// RenderProblem says why the spec cannot be rendered into a safe pod; Want is
 	// then empty.
 	RenderProblem string
+	// ExpansionRefused is what the API server said when the claim was to grow in this
+	// reconcile.
+	ExpansionRefused string
 }
 
 // Observation is the world of one node, read once.
@@ -36,14 +40,26 @@ type Observation struct {
 	NodeConfig  *corev1.ConfigMap
 	ProxyConfig *corev1.ConfigMap
 	Claim       *corev1.PersistentVolumeClaim
+	// ReclaimPolicy says what becomes of the volume when its claim goes. It is looked
+	// for only while the claim is being deleted.
+	ReclaimPolicy corev1.PersistentVolumeReclaimPolicy
+	// ClaimNodes are the names of other SeiNodes whose data is on the claim.
+	ClaimNodes []string
 	// Pod is the one with the name that the StatefulSet gives.
 	Pod *corev1.Pod
 	// OtherPods are the names of living pods, other than Pod, that mount the claim.
 	OtherPods []string
 	Sidecar   Sidecar
+	// Owned tells what is ours of the objects above.
+	Owned *owned.Look
 	// Keys are what is known of the Secrets that the spec names; one that nobody
 	// looked at in this reconcile is absent.
 	Keys map[KeyKind]Key
+	// Task is the SeiNodeTask that works on the node; nil: none does.
+	Task *RunningTask
+	// Leases are the reservations that the node holds or wishes to, by name. One that
+	// is absent does not exist.
+	Leases map[string]Lease
 }
 
 // Sidecar is what is known of the sidecar in Pod.
@@ -60,58 +76,22 @@ type Sidecar struct {
 	Status  api.Status
 }
 
-// KeyKind is one of the keys that a spec may name.
-type KeyKind string
-
-// The kinds of keys.
-const (
-	SigningKey      KeyKind = "signing key"
-	NodeKey         KeyKind = "node key"
-	OperatorKeyring KeyKind = "operator keyring"
-)
-
-// Key is what was found in the Secret of a key.
-type Key struct {
-	// Problem is empty when the key can be used.
-	Problem v1alpha1.ConditionReason
-	Message string
-	// PublicKey and Address are those of a signing key, NodeID that of a node key.
-	PublicKey, Address, NodeID string
-}
-
-// KeysOf are the kinds of keys that a spec names, in the order in which they are
-// checked.
-func KeysOf(spec *v1alpha1.SeiNodeSpec) []KeyKind {
-	var kinds []KeyKind
-	if v := spec.Validator; v != nil {
-		if v.SigningKey != nil {
-			kinds = append(kinds, SigningKey)
-		}
-		if v.NodeKey != nil {
-			kinds = append(kinds, NodeKey)
-		}
-		if v.OperatorKeyring != nil {
-			kinds = append(kinds, OperatorKeyring)
-		}
-	}
-	if spec.Seed != nil {
-		kinds = append(kinds, NodeKey)
-	}
-	return kinds
-}
-
 // Bootstrapped tells whether this node, and no other of its name, finished its
-// bootstrap on this claim.
-func Bootstrapped(node *v1alpha1.SeiNode, claim *corev1.PersistentVolumeClaim) bool {
-	return claim != nil && claim.Annotations[v1alpha1.AnnotationBootstrapped] == string(node.UID)
+// bootstrap on the volume that is there. The mark is on the claim; an imported claim
+// is never written, and its mark is on the Lease that reserves it.
+func Bootstrapped(in Input) bool {
+	return bootstrappedBy(in) == string(in.Node.UID)
 }
 
-// NeedsKeys tells whether the Secrets with keys have to be looked at: a pod may come
-// to be that mounts them.
-func NeedsKeys(in Input) bool {
-	if len(KeysOf(&in.Node.Spec)) == 0 || in.Node.DeletionTimestamp != nil {
-		return false
+// bootstrappedBy is the uid of the SeiNode that was brought up on the volume; empty:
+// none was.
+func bootstrappedBy(in Input) string {
+	claim := in.Seen.Claim
+	switch {
+	case claim == nil:
+		return ""
+	case imported(in.Node):
+		return string(in.Seen.Leases[VolumeWish(in).Name].Bootstrapped)
 	}
-	return in.Node.Status.Plan != nil || in.Node.Status.Phase != v1alpha1.PhaseRunning ||
-		!keepsPod(in.Seen.StatefulSet) || in.RenderProblem == "" && FindDrift(in) != nil
+	return claim.Annotations[v1alpha1.AnnotationBootstrapped]
 }

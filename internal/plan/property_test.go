@@ -2,7 +2,6 @@ package plan
 
 import (
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"testing"
@@ -10,163 +9,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
 	"github.com/sei-operator/sei-operator/internal/seid"
-	"github.com/sei-operator/sei-operator/internal/sidecar/api"
 )
-
-// happenings are what can happen to a node and its world, in any number and order.
-var happenings = map[string]func(*rapid.T) edit{
-	"paused":        always(paused),
-	"deleted":       always(deleted),
-	"unrenderable":  always(unrenderable),
-	"edited image":  always(newImage),
-	"edited config": always(override("y")),
-	"validator":     always(validator),
-	"seed":          always(seed),
-	"imports":       always(imports),
-	"no claim":      always(noClaim),
-	"no set":        always(noSet),
-	"forgotten":     always(forgotten),
-	"no pod":        always(noPod),
-	"no document":   always(noDocument),
-	"no status":     always(emptied),
-	"reapproving":   always(reapproving),
-	"snapshot": func(*rapid.T) edit {
-		return spec(func(s *v1alpha1.SeiNodeSpec) {
-			if s.FullNode != nil {
-				s.FullNode.Snapshot = &v1alpha1.SnapshotSource{StateSync: &v1alpha1.StateSyncSource{}}
-			}
-		})
-	},
-	"no witnesses": always(func(in *Input) { in.Want.Witnesses = nil }),
-	"new template": always(func(in *Input) { in.Want.TemplateHash = "another" }),
-	"phase": func(t *rapid.T) edit {
-		return phase(rapid.SampledFrom([]v1alpha1.SeiNodePhase{
-			"", v1alpha1.PhasePending, v1alpha1.PhaseInitializing, v1alpha1.PhaseRunning, v1alpha1.PhaseFailed, v1alpha1.PhaseTerminating,
-		}).Draw(t, "phase"))
-	},
-	"bootstrapping": func(t *rapid.T) edit {
-		task := rapid.SampledFrom([]string{TaskEnsureDataPVC, TaskApplyService, TaskApplyStatefulSet, TaskMarkReady, "unknown"}).Draw(t, "task")
-		return at(task)
-	},
-	"another spec was admitted": always(func(in *Input) { in.Node.Status.AdmittedSpecHash = "another" }),
-	"last plan":                 anyRecord,
-	"retry": func(t *rapid.T) edit {
-		return annotated(v1alpha1.AnnotationRetry, rapid.StringN(-1, -1, 300).Draw(t, "retry"))
-	},
-	"accepts a loss": func(t *rapid.T) edit { return acceptsLossOf(string(anyUID(t))) },
-	"claim": func(t *rapid.T) edit {
-		claim := hasClaim(claimed(anyUID(t)))
-		if rapid.Bool().Draw(t, "marked") {
-			claim = hasClaim(claimed(anyUID(t)), marked(anyUID(t)))
-		}
-		return claim
-	},
-	"claim ends":      always(func(in *Input) { onClaim(in, terminatingClaim) }),
-	"claim unbound":   always(func(in *Input) { onClaim(in, unbound) }),
-	"claim mislabels": always(func(in *Input) { onClaim(in, func(c *corev1.PersistentVolumeClaim) { c.Labels = nil }) }),
-	"tracks":          func(t *rapid.T) edit { return tracks(anyUID(t)) },
-	"used": func(t *rapid.T) edit {
-		return usedBy(rapid.SliceOfN(rapid.StringMatching(`[a-z]{1,8}`), 0, 2).Draw(t, "pods")...)
-	},
-	"set": func(t *rapid.T) edit {
-		changes := rapid.SliceOfN(rapid.SampledFrom([]func(*appsv1.StatefulSet){
-			uncontrolled, terminatingSet, scaled(0), scaled(1), scaled(2), ownedBy("HelmRelease", "theirs"),
-			selecting(nil), func(s *appsv1.StatefulSet) { s.UID = otherUID }, func(s *appsv1.StatefulSet) { s.Spec.Selector, s.Spec.Replicas = nil, nil },
-		}), 0, 3).Draw(t, "changes of the StatefulSet")
-		return hasSet(changes...)
-	},
-	"foreign Service": always(func(in *Input) {
-		in.Seen.Service = &corev1.Service{ObjectMeta: controlledBy("node", "HelmRelease", "theirs", otherUID)}
-	}),
-	"pod ends": always(func(in *Input) { hasPod(endingPod)(in) }),
-	"document": func(t *rapid.T) edit { return hasDocument(rapid.Int64Range(0, 9).Draw(t, "serial")) },
-	"tampered": always(tampered(foreignText)),
-	"emptied document": always(func(in *Input) {
-		tampered(foreignText)(in)
-		garbage(in)
-	}),
-	"peers": func(t *rapid.T) edit {
-		return knowsPeers(rapid.SliceOfN(rapid.StringMatching(`[a-z]{1,8}`), 0, 3).Draw(t, "peers")...)
-	},
-	"no config admitted": always(func(in *Input) { in.Node.Status.ConfigHash = "" }),
-	"serial":             func(t *rapid.T) edit { return remembers(rapid.Int64Range(0, 9).Draw(t, "remembered serial")) },
-	"sidecar": func(t *rapid.T) edit {
-		found := Sidecar{Connected: rapid.Bool().Draw(t, "connected"), New: rapid.Bool().Draw(t, "new"), Status: api.Status{
-			Approved: rapid.Bool().Draw(t, "approved"), Held: rapid.Bool().Draw(t, "held"),
-			Approval: api.Approval{NodeUID: rapid.SampledFrom([]string{"", "node-uid", "other-uid"}).Draw(t, "approval")},
-			Config:   api.Config{Serial: rapid.Int64Range(0, 9).Draw(t, "applied serial")},
-		}}
-		return sidecar(func(s *Sidecar) { *s = found })
-	},
-	"keys": func(t *rapid.T) edit {
-		found := rapid.SampledFrom([]edit{allKeys, missing(SigningKey), malformed(NodeKey), usable(SigningKey), usable(NodeKey, SigningKey)})
-		return found.Draw(t, "keys")
-	},
-	"old reference": always(stillPersisted),
-	"updating": func(t *rapid.T) edit {
-		kind := rapid.SampledFrom([]v1alpha1.PlanType{v1alpha1.PlanNodeUpdate, v1alpha1.PlanConfigUpdate}).Draw(t, "update")
-		return func(in *Input) {
-			updating(in)
-			in.Node.Status.Plan.Type = kind
-		}
-	},
-	"slot":           always(has(v1alpha1.UpdateSlot{Cause: v1alpha1.UpdateCauseOperator, TemplateHash: "another"})),
-	"unsafe":         always(unsafe("state sync")),
-	"skip safe stop": always(skipsSafeStop("true")),
-	"stop requested": func(t *rapid.T) edit {
-		return wantsStop(time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "stop requested")))
-	},
-	"leaves a pause": always(func(in *Input) {
-		for i := range in.Node.Status.Conditions {
-			in.Node.Status.Conditions[i].Reason = string(v1alpha1.ReasonStopping)
-		}
-	}),
-}
-
-func always(change edit) func(*rapid.T) edit { return func(*rapid.T) edit { return change } }
-
-func onClaim(in *Input, change func(*corev1.PersistentVolumeClaim)) {
-	if in.Seen.Claim != nil {
-		change(in.Seen.Claim)
-	}
-}
-
-func anyUID(t *rapid.T) types.UID {
-	return rapid.SampledFrom([]types.UID{nodeUID, claimUID, otherUID, ""}).Draw(t, "uid")
-}
-
-func anyRecord(t *rapid.T) edit {
-	kind := rapid.SampledFrom([]v1alpha1.PlanType{v1alpha1.PlanBootstrap, v1alpha1.PlanReapprove, v1alpha1.PlanNodeUpdate}).Draw(t, "type of the last plan")
-	outcome := rapid.SampledFrom([]v1alpha1.PlanOutcome{
-		v1alpha1.PlanOutcomeFailed, v1alpha1.PlanOutcomeComplete, v1alpha1.PlanOutcomeSuperseded,
-	}).Draw(t, "outcome of the last plan")
-	ago := time.Duration(rapid.Int64Range(-int64(time.Hour), int64(time.Hour)).Draw(t, "age of the last plan"))
-	return ended(kind, outcome, ago, rapid.Int32Min(-1).Draw(t, "failures"))
-}
-
-// anyWorld draws what happened, and builds the same world as often as asked.
-func anyWorld(t *rapid.T) func() Input {
-	names := slices.Sorted(maps.Keys(happenings))
-	story := rapid.SliceOfN(rapid.SampledFrom(names), 0, 10).Draw(t, "story")
-	start := rapid.SampledFrom([]string{"fresh", "running"}).Draw(t, "start")
-	edits := make([]edit, len(story))
-	for i, name := range story {
-		edits[i] = happenings[name](t)
-	}
-	return func() Input {
-		if start == "fresh" {
-			return fresh(edits...)
-		}
-		return running(edits...)
-	}
-}
 
 // explained fails when a decision does not say why.
 func explained(t *rapid.T, what any, texts ...string) {
@@ -253,6 +101,9 @@ func checkStatefulSet(t *rapid.T, in Input, got StatefulSetStep) {
 		in.Node.DeletionTimestamp != nil || in.Seen.Claim == nil || in.RenderProblem != "") {
 		t.Fatalf("it must not be created: %+v", in)
 	}
+	if got.Action == Create {
+		checkReserved(t, in)
+	}
 }
 
 func checkReplicas(t *rapid.T, in Input) {
@@ -263,18 +114,38 @@ func checkReplicas(t *rapid.T, in Input) {
 	if gate != nil {
 		explained(t, gate, string(gate.Reason), gate.Message)
 	}
-	if replicas == 0 {
-		return
-	}
 	had := keepsPod(in.Seen.StatefulSet)
-	// The one exception: seid runs, and stopping it now would ruin the volume.
-	waits := gate != nil && gate.Reason == v1alpha1.ReasonWaitingForSafeStop && had
-	if stops := in.Node.Spec.Paused || in.Node.DeletionTimestamp != nil; stops != waits {
-		t.Fatalf("a pod for a node that is paused or deleted: %+v", gate)
+	switch {
+	case replicas == 0 && had:
+		checkStop(t, in)
+	case replicas > 0 && !had:
+		checkNewPod(t, in)
+	case replicas > 0:
+		// The one exception: seid runs, and stopping it now would cost the volume.
+		waits := gate != nil && (gate.Reason == v1alpha1.ReasonWaitingForSafeStop || gate.Reason == v1alpha1.ReasonDataVolumeTerminating)
+		if stops := in.Node.Spec.Paused || in.Node.DeletionTimestamp != nil; stops != waits {
+			t.Fatalf("a pod for a node that is paused or deleted: %+v", gate)
+		}
 	}
-	if !had && (len(in.Seen.OtherPods) > 0 || in.Seen.Claim == nil) {
+}
+
+// checkStop checks what is stopped.
+func checkStop(t *rapid.T, in Input) {
+	claim, pod := in.Seen.Claim, in.Seen.Pod
+	if claim != nil && claim.DeletionTimestamp != nil && pod != nil && pod.DeletionTimestamp == nil && !givenUp(in) {
+		t.Fatal("a pod is stopped that keeps its volume")
+	}
+}
+
+// checkNewPod checks what a pod comes to that was not there before.
+func checkNewPod(t *rapid.T, in Input) {
+	if in.Node.Spec.Paused || in.Node.DeletionTimestamp != nil {
+		t.Fatal("a new pod for a node that is paused or deleted")
+	}
+	if len(in.Seen.OtherPods) > 0 || in.Seen.Claim == nil {
 		t.Fatal("a new pod on a claim that somebody else uses or that is not there")
 	}
+	checkReserved(t, in)
 }
 
 func checkDocuments(t *rapid.T, in Input) {
@@ -300,7 +171,7 @@ func TestTheSameWorldGivesTheSameDecisions(t *testing.T) {
 		asserted, known := AssertedDocument(in)
 		return []any{
 			Decide(in), StatefulSet(in), replicas, gate, Volume(in), WantedDocument(in), asserted, known,
-			NothingToRoll(in), FindDrift(in), NeedsKeys(in), RecreateSlot(in), HasStatefulSet(in.Node), ShutGate(in, v1alpha1.PlanBootstrap), Bootstrapped(in.Node, in.Seen.Claim),
+			NothingToRoll(in), FindDrift(in), Wishes(in), Surplus(in), MayApprove(in), RecreateSlot(in), HasStatefulSet(in.Node), ShutGate(in, v1alpha1.PlanBootstrap), Bootstrapped(in),
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {

@@ -2,6 +2,8 @@ package plan
 
 import (
 	"errors"
+	"maps"
+	"slices"
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
 	"github.com/sei-operator/sei-operator/internal/seid"
@@ -19,11 +21,17 @@ const maxPeers = 64
 // nothing restarts. It reports whether it changed anything.
 func Rebuild(in Input) bool {
 	status := &in.Node.Status
-	if status.Phase != "" || !Bootstrapped(in.Node, in.Seen.Claim) {
+	if status.Phase != "" || !Bootstrapped(in) {
 		return false
 	}
 	status.Phase = v1alpha1.PhaseRunning
 	status.DataVolume = &v1alpha1.ObjectIdentity{Name: in.Seen.Claim.Name, UID: in.Seen.Claim.UID}
+	status.Reservations = nil
+	for _, name := range slices.Sorted(maps.Keys(in.Seen.Leases)) {
+		if lease := in.Seen.Leases[name]; lease.Holder == in.Node.UID {
+			status.Reservations = append(status.Reservations, v1alpha1.Reservation{Kind: lease.Kind, Name: name})
+		}
+	}
 	status.AdmittedSpecHash = in.Want.SpecHash
 	if document, err := liveDocument(in); err == nil {
 		status.ConfigHash, status.ConfigSerial = seid.Hash(document), document.Serial

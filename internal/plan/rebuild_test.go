@@ -37,6 +37,23 @@ func TestRebuild(t *testing.T) {
 		"a node without its configuration":       {in: running(emptied, noDocument), rest: func(*v1alpha1.SeiNodeStatus) {}},
 		"a node with an unreadable document":     {in: running(emptied, garbage), rest: func(*v1alpha1.SeiNodeStatus) {}},
 		"a paused node keeps what it remembered": {in: running(paused, phase(v1alpha1.PhaseFailed))},
+		"a validator keeps its keys": {
+			in: signer(emptied, leasedTo(v1alpha1.ReservationDataVolume, string(claimUID), otherUID)),
+			rest: func(s *v1alpha1.SeiNodeStatus) {
+				s.ConfigSerial = 1
+				for _, wish := range []Wish{wishOf(v1alpha1.ReservationNodeKey, nodeID), wishOf(v1alpha1.ReservationSigningKey, publicKey)} {
+					s.Reservations = append(s.Reservations, v1alpha1.Reservation{Kind: wish.Kind, Name: wish.Name})
+				}
+			},
+		},
+		"an importer keeps its claim": {
+			in: importer(emptied),
+			rest: func(s *v1alpha1.SeiNodeStatus) {
+				s.ConfigSerial, s.DataVolume.Name = 1, "chain-data"
+				s.Reservations = []v1alpha1.Reservation{{Kind: v1alpha1.ReservationDataVolume, Name: wishOf(v1alpha1.ReservationDataVolume, string(claimUID)).Name}}
+			},
+		},
+		"an importer that was never brought up": {in: importer(emptied, broughtUp(""))},
 		"a node with one peer": {
 			in: running(emptied, hasDocument(7, "id@a:26656")),
 			rest: func(s *v1alpha1.SeiNodeStatus) {
@@ -84,12 +101,21 @@ func garbage(in *Input) { in.Seen.NodeConfig.Data["config.json"] = "{" }
 // TestAfterARebuildNothingIsDoneAgain: a status that was emptied leads to no plan.
 func TestAfterARebuildNothingIsDoneAgain(t *testing.T) {
 	t.Parallel()
-	in := running(emptied)
-	Rebuild(in)
-	if got := Decide(in); got.Step != Idle {
-		t.Errorf("it decides %+v", got)
-	}
-	if got := StatefulSet(in); got.Action != Adopt {
-		t.Errorf("it decides %+v about the StatefulSet", got)
+	for name, in := range map[string]Input{
+		"a full node": running(emptied), "a validator": signer(emptied), "an importer": importer(emptied),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			Rebuild(in)
+			if got := Decide(in); got.Step != Idle {
+				t.Errorf("it decides %+v", got)
+			}
+			if got := StatefulSet(in); got.Action != Adopt {
+				t.Errorf("it decides %+v about the StatefulSet", got)
+			}
+			if replicas, gate := Replicas(in); replicas != 1 {
+				t.Errorf("it is stopped: %+v", gate)
+			}
+		})
 	}
 }

@@ -56,8 +56,11 @@ func appliedSet(text string) *appsv1.StatefulSet {
 	must(fields.Apply(object, render.FieldManager, false))
 	set := &appsv1.StatefulSet{}
 	must(runtime.DefaultUnstructuredConverter.FromUnstructured(fields.Live().(*unstructured.Unstructured).Object, set))
-	appliedSets.Store(text, set)
-	return set
+	for i := range set.ManagedFields {
+		set.ManagedFields[i].Time = nil // it is that of the test's machine
+	}
+	made, _ := appliedSets.LoadOrStore(text, set)
+	return made.(*appsv1.StatefulSet)
 }
 
 // document is the configuration that the spec wants, with a serial and peers.

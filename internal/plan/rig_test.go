@@ -196,7 +196,9 @@ func hasClaim(changes ...func(*corev1.PersistentVolumeClaim)) edit {
 					v1alpha1.LabelNode: in.Node.Name, v1alpha1.LabelChain: in.Node.Spec.ChainID, v1alpha1.LabelMode: string(in.Node.Spec.Mode()),
 				},
 			},
-			Spec:   corev1.PersistentVolumeClaimSpec{VolumeName: "pv-1"},
+			Spec: corev1.PersistentVolumeClaimSpec{
+				VolumeName: "pv-1", AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			},
 			Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
 		}
 		for _, change := range changes {

@@ -44,6 +44,16 @@ func SafeStop(in Input, since time.Time) (gate *Gate, forced bool) {
 	}, false
 }
 
+// HoldsStop is what speaks against stopping the pod now; nil: nothing. Since is when
+// the stop was first wanted.
+func HoldsStop(in Input, since time.Time) *Gate {
+	if gate := volumeAtRisk(in); gate != nil {
+		return gate
+	}
+	gate, _ := SafeStop(in, since)
+	return gate
+}
+
 // silentGrace is how long a sidecar may be silent before it counts as gone. An operator
 // that has just started, or a connection that broke a moment ago, says nothing about
 // seid.

@@ -93,13 +93,16 @@ func createStep(in Input) StatefulSetStep {
 	return StatefulSetStep{Action: Create, Message: "The StatefulSet is missing and is made from the current spec."}
 }
 
-// holdsPod is what speaks against a pod of this node coming to be. A volume that is
-// only in use elsewhere is no such thing: then there is a StatefulSet without a pod.
+// holdsPod is what speaks against a pod of this node coming to be. A volume that a pod
+// uses for a while is no such thing: then there is a StatefulSet without a pod.
 func holdsPod(in Input) *Gate {
-	if gate := volumeGate(in); gate != nil && gate.Reason != v1alpha1.ReasonVolumeInUse {
+	if gate := volumeGate(in); gate != nil && (gate.Reason != v1alpha1.ReasonVolumeInUse || gate.Stalled) {
 		return gate
 	}
-	return keyGate(in)
+	if gate := keyGate(in); gate != nil {
+		return gate
+	}
+	return ReservationGate(in)
 }
 
 // reachedStatefulSet tells whether the node has a StatefulSet by right: it was
@@ -167,7 +170,7 @@ func Foreign(node *v1alpha1.SeiNode, kind string, object metav1.Object) *Gate {
 func Replicas(in Input) (int32, *Gate) {
 	running := keepsPod(in.Seen.StatefulSet)
 	if in.Node.DeletionTimestamp != nil || in.Node.Spec.Paused {
-		if gate, _ := SafeStop(in, StopRequested(in)); gate != nil && running {
+		if gate := HoldsStop(in, StopRequested(in)); gate != nil && running {
 			return 1, gate
 		}
 		return 0, stopReason(in.Node)
@@ -183,7 +186,7 @@ func Replicas(in Input) (int32, *Gate) {
 		// Whoever makes the claim by hand would let every pod start that waits for it.
 		return 0, &Gate{Reason: v1alpha1.ReasonNotBound, Message: Volume(in).Message}
 	}
-	if gate := keyGate(in); gate != nil {
+	if gate := holdsPod(in); gate != nil {
 		return 0, gate
 	}
 	return 1, nil

@@ -138,13 +138,30 @@ func TestTheLifeOfAStatefulSet(t *testing.T) {
 		},
 		"a key is not there": {
 			in: lost(validator, hasClaim(), allKeys, missing(SigningKey)), want: HoldCreation,
-			gate: wantGate{reason: v1alpha1.ReasonSecretNotFound, after: lookAgain, says: []string{"The Secret does not exist."}},
+			gate: wantGate{reason: v1alpha1.ReasonSecretNotFound, says: []string{"The Secret does not exist."}},
 		},
 		"a key is not there, and another pod uses the volume": {
 			in: lost(validator, hasClaim(), usedBy("job-1"), allKeys, missing(SigningKey)), want: HoldCreation,
-			gate: wantGate{reason: v1alpha1.ReasonSecretNotFound, after: lookAgain},
+			gate: wantGate{reason: v1alpha1.ReasonSecretNotFound},
 		},
-		"all keys are there": {in: lost(validator, hasClaim(), allKeys), want: Create},
+		"all keys are there":               {in: lost(validator, hasClaim(), allKeys), want: Create},
+		"all keys are there, and reserved": {in: signer(noSet, forgotten), want: Create},
+		"all keys are there, and not reserved": {
+			in: lost(validator, hasClaim(), knownKeys), want: HoldCreation,
+			gate: wantGate{reason: v1alpha1.ReasonWaiting, says: []string{"not reserved for it yet"}},
+		},
+		"another node has a key": {
+			in: signer(noSet, forgotten, leased(v1alpha1.ReservationNodeKey, nodeID, Lease{Holder: otherUID, HolderName: "sei/other", Recorded: []string{"sei/other"}})), want: HoldCreation,
+			gate: wantGate{reason: v1alpha1.ReasonKeyInUse, stalled: true, after: lookAgain, says: []string{"id-1", "sei/other"}},
+		},
+		"another node imported the volume": {
+			in: lost(leasedTo(v1alpha1.ReservationDataVolume, string(claimUID), otherUID)), want: HoldCreation,
+			gate: wantGate{reason: v1alpha1.ReasonVolumeInUse, stalled: true, says: []string{"data-node", "elsewhere/holder"}},
+		},
+		"the imported volume is reserved": {in: importer(noSet, forgotten), want: Create},
+		"the imported volume is not reserved yet": {
+			in: importer(noSet, forgotten, unpersisted), want: HoldCreation, gate: wantGate{reason: v1alpha1.ReasonWaiting},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -248,9 +265,19 @@ func TestReplicas(t *testing.T) {
 		},
 		"it was stopped, and a key is gone": {
 			in:   running(validator, hasClaim(), stopped, allKeys, missing(SigningKey)),
-			gate: wantGate{reason: v1alpha1.ReasonSecretNotFound, after: lookAgain},
+			gate: wantGate{reason: v1alpha1.ReasonSecretNotFound},
 		},
-		"it was stopped, and the keys are there": {in: running(validator, hasClaim(), stopped, allKeys), want: 1},
+		"it was stopped, and the keys are there":    {in: running(validator, hasClaim(), stopped, allKeys), want: 1},
+		"it was stopped, and the keys are reserved": {in: signer(stopped), want: 1},
+		"it was stopped, and the keys are not reserved": {
+			in: running(validator, hasClaim(), stopped, knownKeys), gate: wantGate{reason: v1alpha1.ReasonWaiting, says: []string{"not reserved"}},
+		},
+		"it was stopped, and another node imported its volume": {
+			in:   running(stopped, leasedTo(v1alpha1.ReservationDataVolume, string(claimUID), otherUID)),
+			gate: wantGate{reason: v1alpha1.ReasonVolumeInUse, stalled: true},
+		},
+		"it runs, and its keys are not reserved: nothing is stopped":         {in: running(validator, hasClaim(), knownKeys), want: 1},
+		"it runs, and another node took its key in the Lease by an accident": {in: signer(leasedTo(v1alpha1.ReservationSigningKey, publicKey, otherUID)), want: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1,6 +1,8 @@
 package plan
 
-import "github.com/sei-operator/sei-operator/api/v1alpha1"
+import (
+	"github.com/sei-operator/sei-operator/api/v1alpha1"
+)
 
 // The types of tasks.
 const (
@@ -74,5 +76,5 @@ func bootstrapTasks(in Input) []string {
 
 // retained tells whether an earlier SeiNode was brought up on the volume.
 func retained(in Input) bool {
-	return in.Seen.Claim != nil && in.Seen.Claim.Annotations[v1alpha1.AnnotationBootstrapped] != ""
+	return bootstrappedBy(in) != ""
 }

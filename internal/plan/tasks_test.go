@@ -54,6 +54,20 @@ func TestTasksOfAPlan(t *testing.T) {
 				"discover-peers", "config-apply", "config-validate", "mark-ready",
 			},
 		},
+		"on an imported volume, which nobody was brought up on": {
+			kind: v1alpha1.PlanBootstrap, in: importer(broughtUp("")),
+			want: []string{
+				"ensure-data-pvc", "apply-node-config", "apply-service", "apply-statefulset", "replace-pod",
+				"configure-genesis", "discover-peers", "config-apply", "config-validate", "mark-ready",
+			},
+		},
+		"on an imported volume, which this node was brought up on": {
+			kind: v1alpha1.PlanBootstrap, in: importer(),
+			want: []string{
+				"ensure-data-pvc", "apply-node-config", "apply-service", "apply-statefulset", "replace-pod",
+				"discover-peers", "config-apply", "config-validate", "mark-ready",
+			},
+		},
 		"an update of a full node": {
 			kind: v1alpha1.PlanNodeUpdate, in: running(),
 			want: []string{"apply-node-config", "apply-statefulset", "apply-service", "replace-pod", "observe-image", "mark-ready"},

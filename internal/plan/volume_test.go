@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
@@ -16,6 +17,55 @@ func labelled(label, value string) func(*corev1.PersistentVolumeClaim) {
 }
 
 func unbound(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimPending }
+
+// accessible says in which ways a claim can be used.
+func accessible(modes ...corev1.PersistentVolumeAccessMode) func(*corev1.PersistentVolumeClaim) {
+	return func(c *corev1.PersistentVolumeClaim) { c.Spec.AccessModes = modes }
+}
+
+func inMode(mode corev1.PersistentVolumeMode) func(*corev1.PersistentVolumeClaim) {
+	return func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeMode = &mode }
+}
+
+// signedBy says whose sign state is on a claim.
+func signedBy(address string) func(*corev1.PersistentVolumeClaim) {
+	return labelled(v1alpha1.LabelConsensusAddress, address)
+}
+
+// grows says how large a claim is, and how large it shall be.
+func grows(has, wants string) func(*corev1.PersistentVolumeClaim) {
+	return func(c *corev1.PersistentVolumeClaim) {
+		c.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(has)}
+		c.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(wants)}
+	}
+}
+
+// resizing says how far the storage has come with that.
+func resizing(state corev1.ClaimResourceStatus) func(*corev1.PersistentVolumeClaim) {
+	return func(c *corev1.PersistentVolumeClaim) {
+		c.Status.AllocatedResourceStatuses = map[corev1.ResourceName]corev1.ClaimResourceStatus{corev1.ResourceStorage: state}
+	}
+}
+
+// sized is an edit of the size of the volume.
+func sized(size string) edit {
+	return spec(func(s *v1alpha1.SeiNodeSpec) {
+		s.DataVolume = &v1alpha1.DataVolumeSpec{Size: new(resource.MustParse(size))}
+	})
+}
+
+// refused says that the API server did not let the claim grow.
+func refused(in *Input) { in.ExpansionRefused = "the class forbids it" }
+
+// diskOf is what the sidecar says of the disk.
+func diskOf(total, free int64) edit {
+	return sidecar(func(s *Sidecar) { s.Status.TotalBytes, s.Status.FreeBytes = total, free })
+}
+
+// usedByNodes says which other SeiNodes have their data on the claim.
+func usedByNodes(names ...string) edit {
+	return func(in *Input) { in.Seen.ClaimNodes = names }
+}
 
 // acceptsLossOf is a person's word that the volume with this uid is lost for good.
 func acceptsLossOf(uid string) edit { return annotated(v1alpha1.AnnotationAcceptNewVolume, uid) }
@@ -62,6 +112,103 @@ func TestVolume(t *testing.T) {
 		"the claim to import has labels of its own": {
 			in: fresh(imports, hasClaim(labelled(v1alpha1.LabelNode, "x"))), ready: true, reason: v1alpha1.ReasonBound,
 		},
+		"the claim to import is another node's, which is gone": {
+			in: fresh(imports, hasClaim(labelled(v1alpha1.LabelNode, "other"))), ready: true, reason: v1alpha1.ReasonBound,
+		},
+		"the claim to import is another node's, which exists": {
+			in:     fresh(imports, hasClaim(labelled(v1alpha1.LabelNode, "other")), usedByNodes("third", "other")),
+			reason: v1alpha1.ReasonImportInvalid, holds: true, stalled: true, says: []string{"chain-data", "SeiNode other, which exists"},
+		},
+		"the claim to import is this node's own": {
+			in: fresh(imports, hasClaim(), usedByNodes("node")), ready: true, reason: v1alpha1.ReasonBound,
+		},
+		"the claim to import has no owner, and others are there": {
+			in: fresh(imports, hasClaim(labelled(v1alpha1.LabelNode, "")), usedByNodes("")), ready: true, reason: v1alpha1.ReasonBound,
+		},
+		"the claim to import lost its volume": {
+			in: fresh(imports, hasClaim(func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimLost })), reason: v1alpha1.ReasonImportInvalid, holds: true, stalled: true,
+			says: []string{"chain-data", "its volume is lost"},
+		},
+		"the claim to import is a block device": {
+			in: fresh(imports, hasClaim(inMode(corev1.PersistentVolumeBlock))), reason: v1alpha1.ReasonImportInvalid, holds: true, stalled: true, says: []string{"block device"},
+		},
+		"the claim to import is a file system": {
+			in: fresh(imports, hasClaim(inMode(corev1.PersistentVolumeFilesystem))), ready: true, reason: v1alpha1.ReasonBound,
+		},
+		"the claim to import can only be read": {
+			in:     fresh(imports, hasClaim(accessible(corev1.ReadOnlyMany)), usedBy("job-1")),
+			reason: v1alpha1.ReasonImportInvalid, holds: true, stalled: true, says: []string{"only be read"},
+		},
+		"the claim to import can be read by many and written by one": {
+			in: fresh(imports, hasClaim(accessible(corev1.ReadOnlyMany, corev1.ReadWriteOncePod))), ready: true, reason: v1alpha1.ReasonBound,
+		},
+		"a claim of its own says nothing of how it can be used": {
+			in: fresh(hasClaim(accessible())), ready: true, reason: v1alpha1.ReasonBound,
+		},
+		"another node imported the claim first": {
+			in:     fresh(imports, hasClaim(), leasedTo(v1alpha1.ReservationDataVolume, string(claimUID), otherUID)),
+			reason: v1alpha1.ReasonVolumeInUse, holds: true, stalled: true, says: []string{"chain-data", "imported by the SeiNode elsewhere/holder"},
+		},
+		"another node imported the claim of this one": {
+			in:     fresh(hasClaim(), leasedTo(v1alpha1.ReservationDataVolume, string(claimUID), otherUID)),
+			reason: v1alpha1.ReasonVolumeInUse, holds: true, stalled: true, says: []string{"data-node", "elsewhere/holder"},
+		},
+		"another node imported the claim and is gone": {
+			in:    fresh(hasClaim(), leased(v1alpha1.ReservationDataVolume, string(claimUID), Lease{Holder: otherUID, Abandoned: true})),
+			ready: true, reason: v1alpha1.ReasonBound,
+		},
+		"another node imported another claim": {
+			in: fresh(hasClaim(), leasedTo(v1alpha1.ReservationDataVolume, "x", otherUID)), ready: true, reason: v1alpha1.ReasonBound,
+		},
+		"the claim holds the sign state of the key": {
+			in: fresh(validator, knownKeys, hasClaim(signedBy(address))), ready: true, reason: v1alpha1.ReasonBound,
+		},
+		"the claim holds the sign state of another key": {
+			in:     fresh(validator, knownKeys, hasClaim(signedBy(otherAddress))),
+			reason: v1alpha1.ReasonRetainedVolumeMismatch, holds: true, stalled: true, says: []string{"sign state of the address BBBB", "has the address AAAA"},
+		},
+		"the claim holds the sign state of a key, and that of the node is not known": {
+			in: fresh(validator, missing(SigningKey), hasClaim(signedBy(otherAddress))), ready: true, reason: v1alpha1.ReasonBound,
+		},
+		"the claim holds no sign state": {
+			in: fresh(validator, knownKeys, hasClaim(signedBy(""))), ready: true, reason: v1alpha1.ReasonBound,
+		},
+		"the tracked claim holds the sign state of the key from before": {
+			in: fresh(validator, knownKeys, hasClaim(signedBy(otherAddress)), tracks(claimUID)), ready: true, reason: v1alpha1.ReasonBound,
+		},
+		"it is nearly full": {
+			in: running(diskOf(1000, 99)), reason: v1alpha1.ReasonDiskNearlyFull, says: []string{"data-node", "nearly full", "spec.dataVolume.size"},
+		},
+		"it is nearly full, and not bound": {
+			in: running(claim(unbound), diskOf(1000, 99)), reason: v1alpha1.ReasonNotBound,
+		},
+		"it is nearly full, and cannot grow": {
+			in: running(sized("20Gi"), refused, diskOf(1000, 99)), reason: v1alpha1.ReasonDiskNearlyFull,
+		},
+		"it grows": {
+			in: running(claim(grows("10Gi", "20Gi"))), ready: true, reason: v1alpha1.ReasonExpanding, says: []string{"data-node", "from 10Gi to 20Gi"},
+		},
+		"it has grown": {
+			in: running(claim(grows("20Gi", "20Gi"))), ready: true, reason: v1alpha1.ReasonBound,
+		},
+		"it is larger than was asked for": {
+			in: running(claim(grows("30Gi", "20Gi"), resizing(corev1.PersistentVolumeClaimNodeResizeInfeasible))), ready: true, reason: v1alpha1.ReasonBound,
+		},
+		"it grows, and the storage works on it": {
+			in: running(claim(grows("10Gi", "20Gi"), resizing(corev1.PersistentVolumeClaimControllerResizeInProgress))), ready: true, reason: v1alpha1.ReasonExpanding,
+		},
+		"the storage refuses to grow it": {
+			in:     running(claim(grows("10Gi", "20Gi"), resizing(corev1.PersistentVolumeClaimControllerResizeInfeasible))),
+			reason: v1alpha1.ReasonExpansionFailed, says: []string{"data-node", "cannot grow to 20Gi", "runs on with 10Gi"},
+		},
+		"the machine refuses to grow it": {
+			in:     running(claim(grows("10Gi", "20Gi"), resizing(corev1.PersistentVolumeClaimNodeResizeInfeasible))),
+			reason: v1alpha1.ReasonExpansionFailed, says: []string{"cannot grow to 20Gi"},
+		},
+		"the API server refuses to grow it": {
+			in:     running(sized("20Gi"), claim(grows("10Gi", "15Gi")), refused),
+			reason: v1alpha1.ReasonExpansionFailed, says: []string{"data-node", "cannot grow to 20Gi", "the class forbids it"},
+		},
 		"another claim took the place of the tracked one": {
 			in: fresh(hasClaim(claimed(otherUID), terminatingClaim), tracks(claimUID)), reason: v1alpha1.ReasonDataVolumeLost, holds: true, stalled: true,
 			says: []string{"data-node", "other-uid", "had claim-uid", "sei.io/accept-new-volume=claim-uid"},
@@ -72,7 +219,14 @@ func TestVolume(t *testing.T) {
 		},
 		"the claim is being deleted": {
 			in: fresh(hasClaim(terminatingClaim, labelled(v1alpha1.LabelNode, "x"))), reason: v1alpha1.ReasonDataVolumeTerminating, holds: true,
-			says: []string{"data-node", `"pv-1"`, "Retain"},
+			says: []string{"data-node", "starts when it is gone"},
+		},
+		"the claim is being deleted under the pod": {
+			in: running(claim(terminatingClaim)), reason: v1alpha1.ReasonDataVolumeTerminating, holds: true,
+			says: []string{"data-node", "kept by the pod", "volume pv-1", "Retain", "sei.io/accept-volume-loss=claim-uid"},
+		},
+		"the imported claim is being deleted, whatever else is wrong with it": {
+			in: fresh(imports, hasClaim(terminatingClaim, accessible())), reason: v1alpha1.ReasonDataVolumeTerminating, holds: true,
 		},
 		"the claim is of another node": {
 			in: fresh(hasClaim(labelled(v1alpha1.LabelNode, "other")), usedBy("job-1")), reason: v1alpha1.ReasonRetainedVolumeMismatch, holds: true, stalled: true,

@@ -11,6 +11,11 @@ import (
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
 )
 
+// CheckLive tells what in a live template could hurt the node, whoever put it there.
+func CheckLive(node *v1alpha1.SeiNode, template corev1.PodTemplateSpec) error {
+	return checkSafe(template, pod{spec: &node.Spec}.keys())
+}
+
 // checkSafe refuses a pod that could hurt its node, whoever made the template: this
 // package, a later version of it, or somebody's edit. Each of these things has cost
 // somebody a validator. Everything that is wrong is told at once.

@@ -12,8 +12,8 @@ import (
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
 )
 
-// hashOf identifies a value by its JSON, in which the keys of maps are sorted.
-func hashOf(value any) (string, error) {
+// Hash identifies a value by its JSON, in which the keys of maps are sorted.
+func Hash(value any) (string, error) {
 	text, err := json.Marshal(value)
 	if err != nil {
 		return "", fmt.Errorf("cannot tell one version of the node from another: %w", err)
@@ -24,7 +24,7 @@ func hashOf(value any) (string, error) {
 
 // stamp puts the hash of a template on it, so that drift is seen on the pod itself.
 func stamp(template *corev1ac.PodTemplateSpecApplyConfiguration) (string, error) {
-	hash, err := hashOf(template)
+	hash, err := Hash(template)
 	if err != nil {
 		return "", err
 	}
@@ -36,10 +36,10 @@ func stamp(template *corev1ac.PodTemplateSpecApplyConfiguration) (string, error)
 // way, so that this is not taken for an edit of every node.
 const specFormat = "1"
 
-// specHash identifies a spec, in two parts: everything that a plan may depend on, and
+// SpecHash identifies a spec, in two parts: everything that a plan may depend on, and
 // what can change the pod or the configuration. Pausing is no edit of the node, and
 // the size of the volume and what becomes of it later change nothing that runs.
-func specHash(spec v1alpha1.SeiNodeSpec) (string, error) {
+func SpecHash(spec v1alpha1.SeiNodeSpec) (string, error) {
 	spec.Paused = false
 	if spec.DataVolume != nil {
 		volume := *spec.DataVolume
@@ -48,7 +48,7 @@ func specHash(spec v1alpha1.SeiNodeSpec) (string, error) {
 			spec.DataVolume = nil
 		}
 	}
-	whole, err := hashOf(spec)
+	whole, err := Hash(spec)
 	if err != nil {
 		return "", err
 	}
@@ -57,7 +57,7 @@ func specHash(spec v1alpha1.SeiNodeSpec) (string, error) {
 	if snapshot := spec.Snapshot(); snapshot != nil {
 		*snapshot = v1alpha1.SnapshotSource{} // it only matters while a node is brought up
 	}
-	rolls, err := hashOf(spec)
+	rolls, err := Hash(spec)
 	return specFormat + "." + whole + "." + rolls, err
 }
 

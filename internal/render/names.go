@@ -45,6 +45,18 @@ func labels(node *v1alpha1.SeiNode) map[string]string {
 	}
 }
 
+// podLabels are on the pod alone, besides labels: by the name of the fleet its Service
+// finds the pods of its nodes. It is taken from the label of the SeiNode and not from its
+// owner, because a node that its fleet lets go keeps the one and loses the other, and
+// letting it go must not replace its pod.
+func podLabels(node *v1alpha1.SeiNode) map[string]string {
+	all := labels(node)
+	if fleet := node.Labels[v1alpha1.LabelDeployment]; fleet != "" {
+		all[v1alpha1.LabelDeployment] = fleet
+	}
+	return all
+}
+
 // selector has nothing in it that may ever change: a selector cannot.
 func selector(node *v1alpha1.SeiNode) map[string]string {
 	return map[string]string{v1alpha1.LabelNode: node.Name}

@@ -75,7 +75,7 @@ func Node(node *v1alpha1.SeiNode, settings platform.Settings) (Desired, error) {
 	if err := checkSafe(*rendered, p.keys()); err != nil {
 		return Desired{}, fmt.Errorf("the pod of the SeiNode %s/%s would not be safe: %w", node.Namespace, node.Name, err)
 	}
-	specHash, err := specHash(node.Spec)
+	specHash, err := SpecHash(node.Spec)
 	if err != nil {
 		return Desired{}, err
 	}

@@ -65,7 +65,7 @@ func (p pod) template() (*corev1ac.PodTemplateSpecApplyConfiguration, error) {
 		return nil, err
 	}
 	return corev1ac.PodTemplateSpec().
-		WithLabels(under(labels(p.node), p.spec.PodLabels)).
+		WithLabels(under(podLabels(p.node), p.spec.PodLabels)).
 		WithAnnotations(under(doNotDisrupt, p.spec.PodAnnotations)).
 		WithSpec(spec), nil
 }

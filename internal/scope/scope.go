@@ -4,6 +4,7 @@
 package scope
 
 import (
+	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -69,6 +70,12 @@ func (s *Scope) RequeueIn(after time.Duration) {
 
 // Requeue is when the next reconcile is asked for; 0: when something happens.
 func (s *Scope) Requeue() time.Duration { return s.requeue }
+
+// TellForcedStop tells that seid is stopped at a moment at which that is not safe.
+func (s *Scope) TellForcedStop() {
+	s.Report.Event(s.Node, Event{Warning: true, Reason: "StopForced", Message: fmt.Sprintf(
+		"seid is stopped although that is not safe at this moment (%s).", s.Seen.Sidecar.Status.Seid.UnsafeBecause)})
+}
 
 // InTrouble notes a trouble.
 func (s *Scope) InTrouble(gate *plan.Gate) {

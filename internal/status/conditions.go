@@ -49,7 +49,7 @@ func reconciling(in Input, ready verdict) metav1.Condition {
 	switch {
 	case in.Node.DeletionTimestamp != nil:
 		return condition(v1alpha1.ConditionReconciling, metav1.ConditionTrue, v1alpha1.ReasonTerminating, "The node is being deleted.")
-	case in.Node.Spec.Paused:
+	case in.Node.Spec.Paused && !ready.Stalled:
 		stopping := in.Seen.Pod != nil
 		return condition(v1alpha1.ConditionReconciling, isTrue(stopping), v1alpha1.ReasonPaused, "The node is paused.")
 	case ready.Stalled:
@@ -76,6 +76,9 @@ func nodeUpdate(in Input) metav1.Condition {
 		return condition(kind, metav1.ConditionTrue, v1alpha1.ConditionReason(p.Reason), p.Message)
 	case in.Decision.Step == plan.Waiting, in.Decision.Step == plan.BackOff && in.Node.Status.Phase == v1alpha1.PhaseRunning:
 		return condition(kind, metav1.ConditionFalse, in.Decision.Reason, in.Decision.Message)
+	}
+	if found := plan.InTemplate(in.Input); found != nil && found.Stays() {
+		return condition(kind, metav1.ConditionFalse, v1alpha1.ReasonForeignTemplate, found.Message)
 	}
 	return condition(kind, metav1.ConditionFalse, v1alpha1.ReasonUpToDate, "No update is under way.")
 }
@@ -112,7 +115,7 @@ func paused(in Input) metav1.Condition {
 	case !in.Node.Spec.Paused:
 		return condition(kind, metav1.ConditionFalse, v1alpha1.ReasonNotPaused, "The node is not paused.")
 	case waitsToStop(in) != nil:
-		return condition(kind, metav1.ConditionFalse, v1alpha1.ReasonWaitingForSafeStop, waitsToStop(in).Message)
+		return condition(kind, metav1.ConditionFalse, waitsToStop(in).Reason, waitsToStop(in).Message)
 	case in.Seen.Pod != nil:
 		return condition(kind, metav1.ConditionFalse, v1alpha1.ReasonStopping, fmt.Sprintf("The pod %s is still there.", in.Seen.Pod.Name))
 	case !plan.Stopped(in.Input):
@@ -159,24 +162,25 @@ func dataVolume(in Input) metav1.Condition {
 	return condition(v1alpha1.ConditionDataVolumeReady, verdict.Status, verdict.Reason, verdict.Message)
 }
 
-// keyReady stays as it was while nobody looks at the key: it is looked at only when a
-// pod may come to be that mounts it. A keyring may be added later, and what was said
-// without one is then no longer true.
+// keyReady stays as it was while nobody looks at the key, because the node is being
+// deleted. A keyring may be added later, and what was said without one is then no
+// longer true.
 func keyReady(in Input, kind v1alpha1.ConditionType, key plan.KeyKind) metav1.Condition {
 	if !slices.Contains(plan.KeysOf(&in.Node.Spec), key) {
 		return condition(kind, metav1.ConditionFalse, v1alpha1.ReasonNotConfigured, fmt.Sprintf("The spec names no %s.", key))
 	}
-	found, looked := in.Seen.Keys[key]
-	before := lastKnown(in, kind)
-	switch {
-	case !looked && before != nil && before.Reason != string(v1alpha1.ReasonNotConfigured):
+	_, looked := in.Seen.Keys[key]
+	if before := lastKnown(in, kind); !looked && before != nil && before.Reason != string(v1alpha1.ReasonNotConfigured) {
 		return *before
-	case !looked:
-		return condition(kind, metav1.ConditionUnknown, v1alpha1.ReasonWaiting, fmt.Sprintf("The %s was not looked at yet.", key))
-	case found.Problem != "":
-		return condition(kind, metav1.ConditionFalse, found.Problem, found.Message)
 	}
-	return condition(kind, metav1.ConditionTrue, v1alpha1.ReasonKeyValid, fmt.Sprintf("The %s is there and well-formed.", key))
+	gate := plan.KeyTrouble(in.Input, key)
+	switch {
+	case !looked:
+		return condition(kind, metav1.ConditionUnknown, gate.Reason, gate.Message)
+	case gate != nil:
+		return condition(kind, metav1.ConditionFalse, gate.Reason, gate.Message)
+	}
+	return condition(kind, metav1.ConditionTrue, v1alpha1.ReasonKeyValid, fmt.Sprintf("The %s is there and well-formed, and no other node uses it.", key))
 }
 
 func stateSync(in Input) metav1.Condition {

@@ -18,25 +18,33 @@ import (
 
 // happenings are what can happen to a node and its world, in any number and order.
 var happenings = map[string]func(*rapid.T) edit{
-	"paused":        always(asksForPause),
-	"deleted":       always(deleted),
-	"no pod":        always(noPod),
-	"no claim":      always(noClaim),
-	"no set":        always(func(in *Input) { in.Seen.StatefulSet = nil }),
-	"stopped":       always(ifSet(stoppedSet)),
-	"unready":       always(ifPod(notReadyPod)),
-	"crashing":      always(ifPod(crashing)),
-	"starting":      always(ifPod(sidecarStarting)),
-	"silent":        always(silent),
-	"not heard of":  always(notHeardOf),
-	"used":          always(usedByJob),
-	"empty status":  always(emptied),
-	"validator":     always(ifClaim(validator)),
-	"much to tell":  always(ifClaim(muchToTell)),
-	"unrenderable":  always(func(in *Input) { in.RenderProblem = "it would not be safe" }),
-	"unsafe":        always(unsafe),
-	"slot":          always(func(in *Input) { in.Node.Status.Slot = &v1alpha1.UpdateSlot{Cause: v1alpha1.UpdateCauseEdit} }),
-	"no conditions": always(func(in *Input) { in.Node.Status.Conditions = nil }),
+	"paused":       always(asksForPause),
+	"deleted":      always(deleted),
+	"no pod":       always(noPod),
+	"no claim":     always(noClaim),
+	"no set":       always(func(in *Input) { in.Seen.StatefulSet = nil }),
+	"stopped":      always(ifSet(stoppedSet)),
+	"unready":      always(ifPod(notReadyPod)),
+	"crashing":     always(ifPod(crashing)),
+	"starting":     always(ifPod(sidecarStarting)),
+	"silent":       always(silent),
+	"not heard of": always(notHeardOf),
+	"used":         always(usedByJob),
+	"full disk":    always(fullDisk),
+	"keys": always(func(in *Input) {
+		for _, kind := range []plan.KeyKind{plan.SigningKey, plan.NodeKey, plan.OperatorKeyring} {
+			key(kind, plan.Key{PublicKey: "public", NodeID: "id"})(in)
+		}
+	}),
+	"keys of another": always(leasedToOther(plan.SigningKey)),
+	"approved before": always(reserved(v1alpha1.ReservationSigningKey)),
+	"empty status":    always(emptied),
+	"validator":       always(ifClaim(validator)),
+	"much to tell":    always(ifClaim(muchToTell)),
+	"unrenderable":    always(func(in *Input) { in.RenderProblem = "it would not be safe" }),
+	"unsafe":          always(unsafe),
+	"slot":            always(func(in *Input) { in.Node.Status.Slot = &v1alpha1.UpdateSlot{Cause: v1alpha1.UpdateCauseEdit} }),
+	"no conditions":   always(func(in *Input) { in.Node.Status.Conditions = nil }),
 	"ends": func(t *rapid.T) edit {
 		return ifPod(endsAt(anyTime(t)))
 	},

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -96,6 +97,18 @@ func newPod() *corev1.Pod {
 	}
 }
 
+// probedByPolicy is a template that is ours but for a probe that nobody owns.
+func probedByPolicy(in *Input) {
+	text, err := json.Marshal(in.Want.StatefulSet.Spec.Template)
+	if err == nil {
+		err = json.Unmarshal(text, &in.Seen.StatefulSet.Spec.Template)
+	}
+	if err != nil {
+		panic(err)
+	}
+	in.Seen.StatefulSet.Spec.Template.Spec.Containers[0].LivenessProbe = &corev1.Probe{}
+}
+
 func asksForPause(in *Input) { in.Node.Spec.Paused = true }
 
 func deleted(in *Input) { in.Node.DeletionTimestamp = new(metav1.NewTime(now)) }
@@ -152,11 +165,42 @@ func parkedFor(reason string) edit {
 
 func noClaim(in *Input) { in.Seen.Claim = nil }
 
+// endingClaim says that somebody deleted the claim, which the pod keeps.
+func endingClaim(in *Input) { in.Seen.Claim.DeletionTimestamp = new(metav1.NewTime(now)) }
+
+// leasedToOther says that another node has the key in the Secret.
+func leasedToOther(kind plan.KeyKind) edit {
+	return func(in *Input) {
+		key(kind, plan.Key{PublicKey: "public", NodeID: "id"})(in)
+		in.Seen.Leases = map[string]plan.Lease{}
+		for _, wish := range plan.Wishes(in.Input) {
+			in.Seen.Leases[wish.Name] = plan.Lease{Holder: "other-uid", HolderName: "sei/other"}
+		}
+	}
+}
+
+// reserved says that the node has a key, by which it was approved.
+func reserved(kind v1alpha1.ReservationKind) edit {
+	return func(in *Input) {
+		in.Node.Status.Reservations = append(in.Node.Status.Reservations, v1alpha1.Reservation{Kind: kind, Name: "sei-key"})
+	}
+}
+
+// fullDisk says that less than a tenth of the disk is free.
+var fullDisk = sidecar(func(s *plan.Sidecar) { s.Status.TotalBytes, s.Status.FreeBytes = 1000, 1 })
+
 // usedByJob says that another pod uses the claim.
 func usedByJob(in *Input) { in.Seen.OtherPods = []string{"job-1"} }
 
 // stoppedSet says that the StatefulSet has no replicas.
 func stoppedSet(in *Input) { in.Seen.StatefulSet.Spec.Replicas = new(int32(0)) }
+
+// blocked is a decision to wait for a person.
+func blocked(reason v1alpha1.ConditionReason, message string) edit {
+	return func(in *Input) {
+		in.Decision = plan.Decision{Step: plan.Blocked, Reason: reason, Message: message, Stalled: true}
+	}
+}
 
 func decided(step plan.Step, reason v1alpha1.ConditionReason, message string) edit {
 	return func(in *Input) { in.Decision = plan.Decision{Step: step, Reason: reason, Message: message} }

@@ -22,8 +22,8 @@ type verdict struct {
 // up. What a person has to do comes before what passes by itself, and a cause before
 // its effects.
 var checks = []func(Input) *verdict{
-	beingDeleted, isPaused, inTrouble, volumeTrouble, gateShut, isHeld, parked, upgradeHalt, podTrouble, stoodStill,
-	scaledToZero, unsafeStop, planUnderWay, planFailed, sidecarTrouble, notReady,
+	beingDeleted, isPaused, inTrouble, volumeTrouble, gateShut, isHeld, parked, upgradeHalt, diskFull, podTrouble, stoodStill,
+	scaledToZero, unsafeStop, planAtGate, taskFirst, planUnderWay, planFailed, sidecarTrouble, notReady,
 }
 
 func summary(in Input) verdict {
@@ -67,7 +67,7 @@ func beingDeleted(in Input) *verdict {
 		return nil
 	}
 	if gate := waitsToStop(in); gate != nil {
-		return because(gate.Reason, "%s", gate.Message)
+		return &verdict{Gate: *gate}
 	}
 	if in.Seen.Pod != nil {
 		if reason, message := plan.PodTrouble(in.Seen.Pod, in.Seen.Now); reason == v1alpha1.ReasonPodUnreachable {
@@ -81,6 +81,9 @@ func beingDeleted(in Input) *verdict {
 func isPaused(in Input) *verdict {
 	if !in.Node.Spec.Paused {
 		return nil
+	}
+	if gate := waitsToStop(in); gate != nil && gate.Stalled {
+		return &verdict{Gate: *gate}
 	}
 	return because(v1alpha1.ReasonPaused, "The node is paused: set spec.paused to false to start it.")
 }
@@ -104,11 +107,7 @@ func gateShut(in Input) *verdict {
 	if in.Decision.Step != plan.Blocked {
 		return nil
 	}
-	stalled := in.Decision.Reason == v1alpha1.ReasonInvalidSpec
-	if gate := plan.ShutGate(in.Input, v1alpha1.PlanBootstrap); !stalled && gate != nil {
-		stalled = gate.Stalled
-	}
-	return &verdict{Gate: plan.Gate{Reason: in.Decision.Reason, Message: in.Decision.Message, Stalled: stalled}}
+	return &verdict{Gate: plan.Gate{Reason: in.Decision.Reason, Message: in.Decision.Message, Stalled: in.Decision.Stalled}}
 }
 
 func isHeld(in Input) *verdict {
@@ -128,12 +127,26 @@ func parked(in Input) *verdict {
 	if reason == "" {
 		reason = v1alpha1.ReasonPodNotReady
 	}
+	for _, kind := range plan.KeysOf(&in.Node.Spec) {
+		if gate := plan.KeyTrouble(in.Input, kind); gate != nil && gate.Reason == reason {
+			return person(reason, "%s", gate.Message) // it says what to do
+		}
+	}
 	return person(reason, "seid is not started: %s", seid.Message)
 }
 
 func upgradeHalt(in Input) *verdict {
 	if c := upgradeHalted(in); in.Seen.Sidecar.Connected && c.Status == metav1.ConditionTrue {
 		return because(v1alpha1.ReasonUpgradeHalted, "%s", c.Message)
+	}
+	return nil
+}
+
+// diskFull comes before what a full disk does to a pod.
+func diskFull(in Input) *verdict {
+	if plan.DiskNearlyFull(in.Input) && !plan.PodReady(in.Seen.Pod) {
+		v := plan.Volume(in.Input)
+		return because(v.Reason, "%s", v.Message)
 	}
 	return nil
 }
@@ -179,9 +192,29 @@ func unsafeStop(in Input) *verdict {
 		if task.Status != v1alpha1.PlanTaskRunning || !stops[task.Type] || task.StartTime == nil {
 			continue
 		}
-		if gate, _ := plan.SafeStop(in.Input, task.StartTime.Time); gate != nil && strings.HasPrefix(gate.Message, strings.TrimSuffix(task.Message, "...")) {
-			return because(gate.Reason, "%s", gate.Message)
+		if gate := plan.HoldsStop(in.Input, task.StartTime.Time); gate != nil && strings.HasPrefix(gate.Message, strings.TrimSuffix(task.Message, "...")) {
+			return &verdict{Gate: *gate}
 		}
+	}
+	return nil
+}
+
+// taskFirst tells of an update that waits for a SeiNodeTask on the node.
+func taskFirst(in Input) *verdict {
+	if gate := plan.WaitsForTask(in.Input); gate != nil {
+		return because(gate.Reason, "%s", gate.Message)
+	}
+	return nil
+}
+
+// planAtGate tells of something that a plan needs and that went away, or to another
+// node, after the plan began.
+func planAtGate(in Input) *verdict {
+	if in.Node.Status.Plan == nil || in.Decision.Step != plan.Continue {
+		return nil
+	}
+	if gate := plan.ShutGate(in.Input, in.Node.Status.Plan.Type); gate != nil && gate.Reason != v1alpha1.ReasonWaiting {
+		return &verdict{Gate: *gate}
 	}
 	return nil
 }

@@ -57,6 +57,20 @@ func TestSummary(t *testing.T) {
 		"it is being deleted, and waits for a safe moment": {
 			in: running(deleted, unsafe), reason: v1alpha1.ReasonWaitingForSafeStop, says: []string{"state sync"},
 		},
+		"a key went away after the plan began": {
+			in: running(validator, key(plan.SigningKey, plan.Key{Problem: v1alpha1.ReasonSecretNotFound, Message: "It is gone."}),
+				doing(v1alpha1.PlanBootstrap), decided(plan.Continue, "", "")),
+			reason: v1alpha1.ReasonSecretNotFound, says: []string{"gone"},
+		},
+		"an update waits for a SeiNodeTask": {
+			in: running(at(plan.TaskReplacePod, v1alpha1.PlanTaskRunning, ""), func(in *Input) {
+				in.Seen.Task = &plan.RunningTask{Name: "restart", Kind: "RestartSeid", Until: now.Add(time.Minute)}
+			}),
+			reason: v1alpha1.ReasonWaitingForTask, says: []string{"SeiNodeTask restart"},
+		},
+		"a plan that needs nothing more": {
+			in: running(doing(v1alpha1.PlanNodeUpdate), decided(plan.Continue, "", "")), reason: v1alpha1.ReasonUpdating, says: []string{"Because of this."},
+		},
 		"an update waits for a safe moment": {
 			in:     running(unsafe, at(plan.TaskReplacePod, v1alpha1.PlanTaskRunning, unsafeMessage)),
 			reason: v1alpha1.ReasonWaitingForSafeStop, says: []string{"state sync"},
@@ -110,11 +124,11 @@ func TestSummary(t *testing.T) {
 			in: running(usedByJob), ready: true, idle: true, reason: v1alpha1.ReasonRunning,
 		},
 		"its spec cannot be rendered": {
-			in:      running(decided(plan.Blocked, v1alpha1.ReasonInvalidSpec, "It would not be safe."), holds),
+			in:      running(blocked(v1alpha1.ReasonInvalidSpec, "It would not be safe."), holds),
 			stalled: true, idle: true, reason: v1alpha1.ReasonInvalidSpec, says: []string{"It would not be safe."},
 		},
 		"a gate is shut that only a person opens": {
-			in:      running(stateSynced(1), decided(plan.Blocked, v1alpha1.ReasonTooFewWitnesses, "Too few.")),
+			in:      running(stateSynced(1), blocked(v1alpha1.ReasonTooFewWitnesses, "Too few.")),
 			stalled: true, idle: true, reason: v1alpha1.ReasonTooFewWitnesses, says: []string{"Too few."},
 		},
 		"a gate is shut that opens by itself": {
@@ -135,6 +149,10 @@ func TestSummary(t *testing.T) {
 			in:      running(parkedFor("KeyIdentityChanged"), crashing),
 			stalled: true, idle: true, reason: v1alpha1.ReasonKeyIdentityChanged, says: []string{"the key is another one"},
 		},
+		"seid may not start with its key, and the Secret holds another": {
+			in:      running(validator, key(plan.SigningKey, plan.Key{PublicKey: "public"}), reserved(v1alpha1.ReservationSigningKey), parkedFor("KeyIdentityChanged")),
+			stalled: true, idle: true, reason: v1alpha1.ReasonKeyIdentityChanged, says: []string{"accept-key=public"},
+		},
 		"seid may not start, nobody says why": {
 			in: running(parkedFor("")), stalled: true, idle: true, reason: v1alpha1.ReasonPodNotReady,
 		},
@@ -148,6 +166,22 @@ func TestSummary(t *testing.T) {
 		},
 		"an upgrade is due": {
 			in: running(upgrade(false)), ready: true, idle: true, reason: v1alpha1.ReasonRunning,
+		},
+		"its disk is nearly full": {
+			in: running(fullDisk), ready: true, idle: true, reason: v1alpha1.ReasonRunning,
+		},
+		"its disk is nearly full, and its pod crashes": {
+			in: running(fullDisk, crashing), reason: v1alpha1.ReasonDiskNearlyFull, says: []string{"data-node", "nearly full"},
+		},
+		"its disk is nearly full, and it is held": {
+			in: running(fullDisk, notReadyPod, holds), reason: v1alpha1.ReasonHeld,
+		},
+		"its claim is being deleted while it runs": {
+			in: running(endingClaim), ready: true, idle: true, reason: v1alpha1.ReasonRunning,
+		},
+		"another node has its key": {
+			in:      running(validator, leasedToOther(plan.SigningKey), blocked(v1alpha1.ReasonKeyInUse, "In use.")),
+			stalled: true, idle: true, reason: v1alpha1.ReasonKeyInUse, says: []string{"In use."},
 		},
 		"its pod crashes": {
 			in:     running(crashing, doing(v1alpha1.PlanBootstrap)),
@@ -195,6 +229,14 @@ func TestSummary(t *testing.T) {
 				in.Node.Status.Plan, in.Node.Status.LastPlan = nil, failedRecord(v1alpha1.PlanNodeUpdate)
 			}),
 			reason: v1alpha1.ReasonPlanFailed, says: []string{"NodeUpdate", "it broke"},
+		},
+		"another node was faster to reserve the key, when a plan was under way": {
+			in:     running(validator, key(plan.SigningKey, plan.Key{Problem: v1alpha1.ReasonKeyInUse, Message: "It is theirs."}), at(plan.TaskValidateSigningKey, v1alpha1.PlanTaskRunning, ""), decided(plan.Continue, "", "")),
+			reason: v1alpha1.ReasonKeyInUse, says: []string{"It is theirs."},
+		},
+		"the Secret is gone when a plan comes to approve the node": {
+			in:     running(validator, key(plan.SigningKey, plan.Key{Problem: v1alpha1.ReasonSecretNotFound, Message: "It is gone."}), at(plan.TaskMarkReady, v1alpha1.PlanTaskRunning, ""), decided(plan.Continue, "", "")),
+			reason: v1alpha1.ReasonSecretNotFound, says: []string{"It is gone."},
 		},
 		"an update failed, and another is under way": {
 			in: running(doing(v1alpha1.PlanNodeUpdate), func(in *Input) {
@@ -283,6 +325,31 @@ func TestSummary(t *testing.T) {
 			}
 			if test.stalled && (stalled.Reason != ready.Reason || stalled.Message != ready.Message) {
 				t.Errorf("Ready is %+v and Stalled is %+v", ready, stalled)
+			}
+		})
+	}
+}
+
+// TestAStopThatWouldCostTheVolumeNeedsAPerson: nothing goes on until one has decided.
+func TestAStopThatWouldCostTheVolumeNeedsAPerson(t *testing.T) {
+	t.Parallel()
+	for name, stop := range map[string]edit{"a pause": asksForPause, "a deletion": deleted} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in := running(endingClaim, stop)
+			Set(in)
+			ready, stalled := find(t, in, v1alpha1.ConditionReady), find(t, in, v1alpha1.ConditionStalled)
+			for _, got := range []metav1.Condition{ready, stalled} {
+				if got.Reason != string(v1alpha1.ReasonDataVolumeTerminating) {
+					t.Errorf("the condition is %+v", got)
+				}
+				says(t, got.Message, "data-node", "volume pv-1", "Retain", "accept-volume-loss=claim-uid")
+			}
+			if ready.Status != no || stalled.Status != yes {
+				t.Errorf("Ready is %s and Stalled is %s", ready.Status, stalled.Status)
+			}
+			if got := find(t, in, v1alpha1.ConditionPaused); got.Status != no {
+				t.Errorf("others take the volume for free: %+v", got)
 			}
 		})
 	}

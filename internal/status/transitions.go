@@ -14,7 +14,11 @@ import (
 // the change alone, so nothing is told twice.
 func Transitions(before, after *v1alpha1.SeiNodeStatus) []scope.Event {
 	var events []scope.Event
-	for _, found := range []*scope.Event{planEnded(before, after), planStarted(before, after), tracked(before, after), updateWaits(before, after), readyChanged(before, after)} {
+	for _, found := range []*scope.Event{
+		planEnded(before, after), planStarted(before, after), tracked(before, after), updateWaits(before, after), readyChanged(before, after),
+		fellIntoTrouble(before, after, v1alpha1.ConditionSigningKeyReady), fellIntoTrouble(before, after, v1alpha1.ConditionNodeKeyReady),
+		fellIntoTrouble(before, after, v1alpha1.ConditionDataVolumeReady),
+	} {
 		if found != nil {
 			events = append(events, *found)
 		}
@@ -50,14 +54,22 @@ func tracked(before, after *v1alpha1.SeiNodeStatus) *scope.Event {
 	return told(false, "StatefulSetTracked", "The StatefulSet %s (uid %s) is the node's.", after.StatefulSet.Name, after.StatefulSet.UID)
 }
 
-// updateWaits tells of an update that has to wait for other nodes.
+// updateWaits tells of an update that has to wait for other nodes, of another reason to
+// wait (the same update failed elsewhere), and of what would reach the node without one.
 func updateWaits(before, after *v1alpha1.SeiNodeStatus) *scope.Event {
 	kind := string(v1alpha1.ConditionNodeUpdateInProgress)
 	waits, was := meta.FindStatusCondition(after.Conditions, kind), meta.FindStatusCondition(before.Conditions, kind)
-	if waits == nil || waits.Reason != string(v1alpha1.ReasonWaitingForBudget) || was != nil && was.Reason == waits.Reason {
+	if waits == nil {
 		return nil
 	}
-	return told(false, waits.Reason, "%s", waits.Message)
+	foreign := waits.Reason == string(v1alpha1.ReasonForeignTemplate)
+	if !foreign && waits.Reason != string(v1alpha1.ReasonWaitingForBudget) {
+		return nil
+	}
+	if was != nil && was.Reason == waits.Reason && (foreign || was.Message == waits.Message) {
+		return nil
+	}
+	return told(foreign, waits.Reason, "%s", waits.Message)
 }
 
 func readyChanged(before, after *v1alpha1.SeiNodeStatus) *scope.Event {
@@ -75,15 +87,28 @@ func readyChanged(before, after *v1alpha1.SeiNodeStatus) *scope.Event {
 	return told(stalled || troubles[v1alpha1.ConditionReason(ready.Reason)], ready.Reason, "%s", ready.Message)
 }
 
+// fellIntoTrouble tells of a key or a volume that is in trouble while the node runs on.
+// What keeps it from running is told with Ready.
+func fellIntoTrouble(before, after *v1alpha1.SeiNodeStatus, kind v1alpha1.ConditionType) *scope.Event {
+	was, is := meta.FindStatusCondition(before.Conditions, string(kind)), meta.FindStatusCondition(after.Conditions, string(kind))
+	ready := meta.FindStatusCondition(after.Conditions, string(v1alpha1.ConditionReady))
+	if is == nil || ready == nil || is.Status != metav1.ConditionFalse || was == nil || was.Reason == is.Reason || is.Reason == ready.Reason || !troubles[v1alpha1.ConditionReason(is.Reason)] {
+		return nil
+	}
+	return told(true, is.Reason, "%s", is.Message)
+}
+
 // quiet are reasons of Ready that need no event of their own.
 var quiet = map[v1alpha1.ConditionReason]bool{
 	v1alpha1.ReasonBootstrapping: true, v1alpha1.ReasonUpdating: true, v1alpha1.ReasonPlanFailed: true,
 	v1alpha1.ReasonPodNotReady: true, v1alpha1.ReasonCatchingUp: true, v1alpha1.ReasonNotApproved: true,
 }
 
-// troubles are reasons of Ready that are worth a warning.
+// troubles are reasons that are worth a warning.
 var troubles = map[v1alpha1.ConditionReason]bool{
 	v1alpha1.ReasonImagePullBackOff: true, v1alpha1.ReasonCrashLoopBackOff: true, v1alpha1.ReasonOOMKilled: true,
 	v1alpha1.ReasonUnschedulable: true, v1alpha1.ReasonPodUnreachable: true, v1alpha1.ReasonUpgradeHalted: true,
 	v1alpha1.ReasonVolumeInUse: true, v1alpha1.ReasonSecretNotFound: true, v1alpha1.ReasonKeyIdentityChanged: true,
+	v1alpha1.ReasonSecretTerminating: true, v1alpha1.ReasonKeyMalformed: true, v1alpha1.ReasonKeyInUse: true,
+	v1alpha1.ReasonDiskNearlyFull: true, v1alpha1.ReasonDataVolumeTerminating: true, v1alpha1.ReasonExpansionFailed: true,
 }

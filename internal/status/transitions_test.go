@@ -29,8 +29,12 @@ func planned(id string) change {
 }
 
 func readyIs(status metav1.ConditionStatus, reason v1alpha1.ConditionReason) change {
+	return conditionIs(v1alpha1.ConditionReady, status, reason)
+}
+
+func conditionIs(kind v1alpha1.ConditionType, status metav1.ConditionStatus, reason v1alpha1.ConditionReason) change {
 	return func(s *v1alpha1.SeiNodeStatus) {
-		s.Conditions = append(s.Conditions, condition(v1alpha1.ConditionReady, status, reason, "how it is"))
+		s.Conditions = append(s.Conditions, condition(kind, status, reason, "how it is"))
 	}
 }
 
@@ -65,6 +69,7 @@ func statusWith(changes ...change) *v1alpha1.SeiNodeStatus {
 func TestTransitions(t *testing.T) {
 	t.Parallel()
 	yes, no := metav1.ConditionTrue, metav1.ConditionFalse
+	signing, identity, volume := v1alpha1.ConditionSigningKeyReady, v1alpha1.ConditionNodeKeyReady, v1alpha1.ConditionDataVolumeReady
 	complete, broke := v1alpha1.PlanOutcomeComplete, v1alpha1.PlanOutcomeFailed
 	runs := inPhase(v1alpha1.PhaseRunning)
 	for name, test := range map[string]struct {
@@ -89,7 +94,11 @@ func TestTransitions(t *testing.T) {
 			want: []scope.Event{{Reason: "WaitingForBudget", Message: "for one"}},
 		},
 		"an update still has to wait": {
-			before: statusWith(updateIs(v1alpha1.ReasonWaitingForBudget, "for one")), after: statusWith(updateIs(v1alpha1.ReasonWaitingForBudget, "for two")),
+			before: statusWith(updateIs(v1alpha1.ReasonWaitingForBudget, "for one")), after: statusWith(updateIs(v1alpha1.ReasonWaitingForBudget, "for one")),
+		},
+		"an update has to wait for something else": {
+			before: statusWith(updateIs(v1alpha1.ReasonWaitingForBudget, "for its turn")), after: statusWith(updateIs(v1alpha1.ReasonWaitingForBudget, "for one that failed")),
+			want: []scope.Event{{Reason: "WaitingForBudget", Message: "for one that failed"}},
 		},
 		"an update that was done has to wait": {
 			before: statusWith(updateIs(v1alpha1.ReasonUpToDate, "for one")), after: statusWith(updateIs(v1alpha1.ReasonWaitingForBudget, "for one")),
@@ -97,6 +106,13 @@ func TestTransitions(t *testing.T) {
 		},
 		"an update no longer waits": {
 			before: statusWith(updateIs(v1alpha1.ReasonWaitingForBudget, "for one")), after: statusWith(updateIs(v1alpha1.ReasonUpToDate, "done")),
+		},
+		"somebody put something into the template": {
+			before: statusWith(updateIs(v1alpha1.ReasonUpToDate, "done")), after: statusWith(updateIs(v1alpha1.ReasonForeignTemplate, "a probe")),
+			want: []scope.Event{{Warning: true, Reason: "ForeignTemplate", Message: "a probe"}},
+		},
+		"it is still there": {
+			before: statusWith(updateIs(v1alpha1.ReasonForeignTemplate, "a probe")), after: statusWith(updateIs(v1alpha1.ReasonForeignTemplate, "a probe, too")),
 		},
 		"it becomes ready": {
 			before: statusWith(readyIs(no, v1alpha1.ReasonCatchingUp)), after: statusWith(readyIs(yes, v1alpha1.ReasonRunning)),
@@ -117,6 +133,50 @@ func TestTransitions(t *testing.T) {
 		"it needs a person": {
 			before: statusWith(), after: statusWith(readyIs(no, v1alpha1.ReasonDataVolumeLost), stalledIs(yes)),
 			want: []scope.Event{{Warning: true, Reason: "DataVolumeLost", Message: "how it is"}},
+		},
+		"its key is in trouble while it runs": {
+			before: statusWith(readyIs(yes, v1alpha1.ReasonRunning), conditionIs(signing, yes, v1alpha1.ReasonKeyValid)),
+			after:  statusWith(readyIs(yes, v1alpha1.ReasonRunning), conditionIs(signing, no, v1alpha1.ReasonKeyIdentityChanged)),
+			want:   []scope.Event{{Warning: true, Reason: "KeyIdentityChanged", Message: "how it is"}},
+		},
+		"its node key is in trouble while it runs": {
+			before: statusWith(readyIs(yes, v1alpha1.ReasonRunning), conditionIs(identity, yes, v1alpha1.ReasonKeyValid)),
+			after:  statusWith(readyIs(yes, v1alpha1.ReasonRunning), conditionIs(identity, no, v1alpha1.ReasonSecretNotFound)),
+			want:   []scope.Event{{Warning: true, Reason: "SecretNotFound", Message: "how it is"}},
+		},
+		"its volume is in trouble while it runs": {
+			before: statusWith(readyIs(yes, v1alpha1.ReasonRunning), conditionIs(volume, yes, v1alpha1.ReasonBound)),
+			after:  statusWith(readyIs(yes, v1alpha1.ReasonRunning), conditionIs(volume, no, v1alpha1.ReasonDataVolumeTerminating)),
+			want:   []scope.Event{{Warning: true, Reason: "DataVolumeTerminating", Message: "how it is"}},
+		},
+		"its volume gets into another trouble": {
+			before: statusWith(readyIs(yes, v1alpha1.ReasonRunning), conditionIs(volume, no, v1alpha1.ReasonDiskNearlyFull)),
+			after:  statusWith(readyIs(yes, v1alpha1.ReasonRunning), conditionIs(volume, no, v1alpha1.ReasonExpansionFailed)),
+			want:   []scope.Event{{Warning: true, Reason: "ExpansionFailed", Message: "how it is"}},
+		},
+		"its volume stays in trouble": {
+			before: statusWith(readyIs(yes, v1alpha1.ReasonRunning), conditionIs(volume, no, v1alpha1.ReasonDiskNearlyFull)),
+			after:  statusWith(readyIs(yes, v1alpha1.ReasonRunning), conditionIs(volume, no, v1alpha1.ReasonDiskNearlyFull)),
+		},
+		"its volume is out of trouble": {
+			before: statusWith(readyIs(yes, v1alpha1.ReasonRunning), conditionIs(volume, no, v1alpha1.ReasonDiskNearlyFull)),
+			after:  statusWith(readyIs(yes, v1alpha1.ReasonRunning), conditionIs(volume, yes, v1alpha1.ReasonBound)),
+		},
+		"what is wrong with its volume is told with Ready": {
+			before: statusWith(readyIs(yes, v1alpha1.ReasonRunning), conditionIs(volume, yes, v1alpha1.ReasonBound)),
+			after:  statusWith(readyIs(no, v1alpha1.ReasonDiskNearlyFull), conditionIs(volume, no, v1alpha1.ReasonDiskNearlyFull)),
+			want:   []scope.Event{{Warning: true, Reason: "DiskNearlyFull", Message: "how it is"}},
+		},
+		"its volume is not there yet, which is no trouble": {
+			before: statusWith(readyIs(no, v1alpha1.ReasonBootstrapping), conditionIs(volume, no, v1alpha1.ReasonExpanding)),
+			after:  statusWith(readyIs(no, v1alpha1.ReasonBootstrapping), conditionIs(volume, no, v1alpha1.ReasonNotBound)),
+		},
+		"its key was in trouble from the first": {
+			before: statusWith(readyIs(yes, v1alpha1.ReasonRunning)),
+			after:  statusWith(readyIs(yes, v1alpha1.ReasonRunning), conditionIs(signing, no, v1alpha1.ReasonSecretNotFound)),
+		},
+		"nobody says whether it is ready": {
+			before: statusWith(conditionIs(signing, yes, v1alpha1.ReasonKeyValid)), after: statusWith(conditionIs(signing, no, v1alpha1.ReasonSecretNotFound)),
 		},
 		"everything at once, in this order": {
 			before: statusWith(runs), after: statusWith(runs, hasSet, planned("1"), lastPlan(complete, now), readyIs(yes, v1alpha1.ReasonRunning)),
@@ -156,7 +216,8 @@ func TestWhichReasonsAreWorthAnEvent(t *testing.T) {
 	for _, reason := range []v1alpha1.ConditionReason{
 		v1alpha1.ReasonImagePullBackOff, v1alpha1.ReasonCrashLoopBackOff, v1alpha1.ReasonOOMKilled, v1alpha1.ReasonUnschedulable,
 		v1alpha1.ReasonPodUnreachable, v1alpha1.ReasonUpgradeHalted, v1alpha1.ReasonVolumeInUse, v1alpha1.ReasonSecretNotFound,
-		v1alpha1.ReasonKeyIdentityChanged,
+		v1alpha1.ReasonKeyIdentityChanged, v1alpha1.ReasonSecretTerminating, v1alpha1.ReasonKeyMalformed, v1alpha1.ReasonKeyInUse,
+		v1alpha1.ReasonDiskNearlyFull, v1alpha1.ReasonDataVolumeTerminating, v1alpha1.ReasonExpansionFailed,
 	} {
 		want := []scope.Event{{Warning: true, Reason: string(reason), Message: "how it is"}}
 		if diff := cmp.Diff(want, told(reason)); diff != "" {

@@ -102,6 +102,9 @@ func settle(s *scope.Scope, task *v1alpha1.PlanTask, outcome Outcome) {
 		s.Report.TaskEnded(task.Type, "complete", took)
 	case waiting:
 		s.RequeueIn(outcome.after)
+	case standing:
+		task.Status, task.StartTime = v1alpha1.PlanTaskPending, nil
+		s.RequeueIn(outcome.after)
 	case failed:
 		task.Retries++
 		task.Status = v1alpha1.PlanTaskPending

@@ -54,10 +54,19 @@ func configValidate(ctx context.Context, s *scope.Scope, index int) (Outcome, er
 }
 
 // markReady approves the node to run, and writes on its claim that it was brought
-// up. With keys from Secrets it approves these keys and no others.
+// up. It approves the keys that are reserved for this node and no others.
 func markReady(ctx context.Context, s *scope.Scope, index int) (Outcome, error) {
+	if outcome, ready := sidecarThere(s); !ready {
+		return outcome, nil
+	}
+	if gate := plan.MayApprove(s.Input); gate != nil {
+		if outcome, err := reserved(ctx, s); err != nil || outcome.verdict != done {
+			return outcome, err
+		}
+		return Wait(gate.After, "%s", gate.Message), nil
+	}
 	outcome, result, err := onSidecar(ctx, s, index, tasks.TypeMarkReady, tasks.MarkReady{
-		PublicKey: s.Seen.Keys[plan.SigningKey].PublicKey, NodeID: s.Seen.Keys[plan.NodeKey].NodeID,
+		PublicKey: plan.SigningIdentity(s.Input), NodeID: s.Seen.Keys[plan.NodeKey].NodeID,
 	})
 	if err != nil {
 		return outcome, err

@@ -2,38 +2,42 @@ package task
 
 import (
 	"context"
-	"time"
 
 	"github.com/sei-operator/sei-operator/internal/derived"
 	"github.com/sei-operator/sei-operator/internal/plan"
 	"github.com/sei-operator/sei-operator/internal/scope"
 )
 
-// gatePause is when a gate is looked at again that opens without our noticing.
-const gatePause = 10 * time.Second
-
 // ensureDataPVC makes the claim, or takes the one that is there.
 func ensureDataPVC(ctx context.Context, s *scope.Scope, _ int) (Outcome, error) {
 	gate, err := derived.Claim(ctx, s)
 	if gate != nil {
-		return Wait(0, "%s", gate.Message), nil
+		return Wait(gate.After, "%s", gate.Message), nil
 	}
 	return Done(""), err
 }
 
 // validateKey looks at a key once more: since the gate let the plan pass, its Secret
-// may have changed.
+// may have changed. Then it reserves all that is known, and waits until that is
+// persisted: from then on no other node can run with it.
 func validateKey(kind plan.KeyKind) func(context.Context, *scope.Scope, int) (Outcome, error) {
-	return func(_ context.Context, s *scope.Scope, _ int) (Outcome, error) {
-		key, looked := s.Seen.Keys[kind]
-		switch {
-		case !looked:
-			return Wait(gatePause, "The %s was not looked at yet.", kind), nil
-		case key.Problem != "":
-			return Wait(gatePause, "%s", key.Message), nil
+	return func(ctx context.Context, s *scope.Scope, _ int) (Outcome, error) {
+		if gate := plan.KeyTrouble(s.Input, kind); gate != nil {
+			return Wait(gate.After, "%s", gate.Message), nil
 		}
-		return Done(""), nil
+		return reserved(ctx, s)
 	}
+}
+
+// reserved is done when all that is to be reserved is, and that is persisted.
+func reserved(ctx context.Context, s *scope.Scope) (Outcome, error) {
+	if err := derived.Reservations(ctx, s); err != nil {
+		return Outcome{}, err
+	}
+	if gate := plan.ReservationGate(s.Input); gate != nil {
+		return Wait(gate.After, "%s", gate.Message), nil
+	}
+	return Done(""), nil
 }
 
 func applyRBACProxyConfig(ctx context.Context, s *scope.Scope, _ int) (Outcome, error) {

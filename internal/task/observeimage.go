@@ -20,7 +20,7 @@ func observeImage(ctx context.Context, s *scope.Scope, index int) (Outcome, erro
 	if pod == nil || pod.DeletionTimestamp != nil {
 		return Wait(0, "Waits for the new pod."), nil
 	}
-	if stale(set, pod) {
+	if plan.Stale(s.Input) {
 		// Somebody touched the template since the pod was replaced.
 		return deletePod(ctx, s, index)
 	}

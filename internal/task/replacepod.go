@@ -5,9 +5,7 @@ import (
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
 	"github.com/sei-operator/sei-operator/internal/plan"
@@ -28,7 +26,7 @@ func replacePod(ctx context.Context, s *scope.Scope, index int) (Outcome, error)
 	if outcome, ready := revisionKnown(set); !ready {
 		return outcome, nil
 	}
-	if pod == nil || !stale(set, pod) {
+	if pod == nil || !plan.Stale(s.Input) {
 		return Done(""), nil
 	}
 	if pod.DeletionTimestamp != nil {
@@ -43,11 +41,14 @@ func replacePod(ctx context.Context, s *scope.Scope, index int) (Outcome, error)
 
 // deletePod deletes the pod when that is safe, and tells why.
 func deletePod(ctx context.Context, s *scope.Scope, index int) (Outcome, error) {
-	pod := s.Seen.Pod
-	gate, forced := plan.SafeStop(s.Input, s.Node.Status.Plan.Tasks[index].StartTime.Time)
-	if gate != nil {
+	pod, since := s.Seen.Pod, s.Node.Status.Plan.Tasks[index].StartTime.Time
+	if gate := plan.HoldsStop(s.Input, since); gate != nil {
 		return Wait(gate.After, "%s", gate.Message), nil
 	}
+	if gate, err := taskFirst(ctx, s); gate != nil || err != nil {
+		return standOr(gate), err
+	}
+	_, forced := plan.SafeStop(s.Input, since)
 	message := fmt.Sprintf("The pod %s is deleted, because it was made from another template. %s", pod.Name, s.Node.Status.Plan.Message)
 	if forced {
 		message += " seid is stopped although that is not safe at this moment."
@@ -70,10 +71,4 @@ func revisionKnown(set *appsv1.StatefulSet) (Outcome, bool) {
 		return Wait(0, "Waits for Kubernetes to take note of the StatefulSet %s.", set.Name), false
 	}
 	return Outcome{}, true
-}
-
-// stale tells whether a pod was made by this StatefulSet from another template.
-func stale(set *appsv1.StatefulSet, pod *corev1.Pod) bool {
-	revision, labelled := pod.Labels[appsv1.StatefulSetRevisionLabel]
-	return labelled && metav1.IsControlledBy(pod, set) && revision != set.Status.UpdateRevision
 }

@@ -39,10 +39,10 @@ func replacing(writes *[]kube.Write) *scope.Scope {
 		Input: plan.Input{Node: node, Persisted: &node.Status, Seen: plan.Observation{Now: now, StatefulSet: set, Pod: pod}},
 		Tools: scope.Tools{
 			Report: silentReporter{},
-			Kube: kube.New(nil, nil, func(_ context.Context, write kube.Write, _ func(context.Context) error) error {
+			Kube: kube.New(kube.Options{Live: &tasksOf{}, Around: func(_ context.Context, write kube.Write, _ func(context.Context) error) error {
 				*writes = append(*writes, write)
 				return nil
-			}),
+			}}),
 		},
 	}
 }

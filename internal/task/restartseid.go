@@ -24,6 +24,12 @@ func restartSeid(ctx context.Context, s *scope.Scope, index int) (Outcome, error
 		if gate, forced = plan.SafeStop(s.Input, s.Node.Status.Plan.Tasks[index].StartTime.Time); gate != nil {
 			return Wait(gate.After, "%s", gate.Message), nil
 		}
+		if gate, err := taskFirst(ctx, s); gate != nil || err != nil {
+			return standOr(gate), err
+		}
+		if forced {
+			s.TellForcedStop()
+		}
 	}
 	outcome, result, err := onSidecar(ctx, s, index, tasks.TypeRestartSeid, tasks.RestartSeid{Force: forced})
 	if err != nil || result.Status != api.TaskFailed {

@@ -22,6 +22,7 @@ const (
 	waiting  verdict = "waiting"
 	failed   verdict = "failed"   // and may be tried again
 	terminal verdict = "terminal" // and would fail again
+	standing verdict = "standing" // it has not begun, and its time does not count yet
 )
 
 // Outcome is what became of one run of a task.
@@ -38,6 +39,12 @@ func Done(message string) Outcome { return Outcome{verdict: done, message: messa
 // Wait means that the task goes on when something happens, or after the time, if there is one.
 func Wait(after time.Duration, format string, args ...any) Outcome {
 	return Outcome{verdict: waiting, message: fmt.Sprintf(format, args...), after: after}
+}
+
+// Stand means that somebody else comes first. Until then the time of the task does not
+// count.
+func Stand(gate *plan.Gate) Outcome {
+	return Outcome{verdict: standing, message: gate.Message, after: gate.After}
 }
 
 // Retry means that the task failed, and another run may not.

@@ -71,6 +71,9 @@ func (b *Builder) Ensure(ctx context.Context, c Component) (*Result, error) {
 	if r, err := use(dir, p.version); !errors.Is(err, os.ErrNotExist) {
 		return r, err
 	}
+	if err := c.CheckLibraries(ctx); err != nil {
+		return nil, err
+	}
 	if err := checkSpace(c.Name, c.space, env[3], env[4], bin); err != nil {
 		return nil, err
 	}
@@ -113,7 +116,7 @@ func (b *Builder) build(ctx context.Context, p pinned, dir string) error {
 	background.Go(func() { progress.show(stop) })
 	counting, cancel := context.WithCancel(ctx)
 	background.Go(func() {
-		if n, err := countPackages(counting, p.dir); err == nil {
+		if n, err := countPackages(counting, p); err == nil {
 			progress.setTotal(n)
 		}
 	})

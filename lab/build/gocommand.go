@@ -53,10 +53,10 @@ func goEnv(ctx context.Context, dir string, names ...string) ([]string, error) {
 }
 
 // countPackages returns how many packages a build from nothing compiles.
-func countPackages(ctx context.Context, dir string) (int, error) {
-	command := exec.CommandContext(ctx, "go", "list", "-deps", "tool")
-	command.Dir = dir
-	command.Env = environment()
+func countPackages(ctx context.Context, p pinned) (int, error) {
+	command := exec.CommandContext(ctx, "go", "list", "-deps", "-tags="+strings.Join(p.tags, ","), "tool")
+	command.Dir = p.dir
+	command.Env = environment(p.settings()...)
 	output, err := command.Output()
 	return bytes.Count(output, []byte("\n")), err
 }
@@ -73,7 +73,7 @@ func goBuild(ctx context.Context, p pinned, out, temporary string, progress *pro
 	command := exec.CommandContext(ctx, "go", append(arguments, "-o", out+"/", "tool")...)
 	command.Dir = p.dir
 	// The work directory lies with ours, so that it is cleaned up with ours when the build is killed.
-	command.Env = environment("GOTMPDIR=" + temporary)
+	command.Env = environment(append(p.settings(), "GOTMPDIR="+temporary)...)
 	command.Stdout = log
 	command.Stderr = &tee{log, progress}
 	// The parent-death signal comes when the thread that forked ends.

@@ -18,6 +18,7 @@ func (p pinned) key(t toolchain) string {
 	hash := sha256.New()
 	for _, part := range []string{
 		string(p.goMod), string(p.goSum), strings.Join(p.flags(p.version), "\x00"), t.version, t.os, t.arch,
+		strings.Join(p.settings(), "\x00"), string(p.code),
 	} {
 		fmt.Fprintf(hash, "%d\n%s", len(part), part)
 	}

@@ -24,6 +24,9 @@ func TestKeyDependsOnEverythingThatIsBuilt(t *testing.T) {
 		"go.sum":     with(func(p *pinned, _ *toolchain) { p.goSum = []byte("sum2") }),
 		"boundaries": with(func(p *pinned, _ *toolchain) { p.goMod, p.goSum = []byte("mods"), []byte("um") }),
 		"flags":      with(func(p *pinned, _ *toolchain) { p.stamp = Kwok.stamp }),
+		"tags":       with(func(p *pinned, _ *toolchain) { p.tags = Runc.tags }),
+		"cgo":        with(func(p *pinned, _ *toolchain) { p.cgo = true }),
+		"code":       with(func(p *pinned, _ *toolchain) { p.code = []byte("package main") }),
 		"go version": with(func(_ *pinned, t *toolchain) { t.version = "go1.98" }),
 		"GOOS":       with(func(_ *pinned, t *toolchain) { t.os = "plan9" }),
 		"GOARCH":     with(func(_ *pinned, t *toolchain) { t.arch = "arm64" }),
@@ -39,7 +42,7 @@ func TestPinnedModulesAreComplete(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []Component{Kubernetes, Etcd, Kwok} {
+	for _, c := range []Component{Kubernetes, Etcd, Kwok, Containerd, Runc, CNI, CoreDNS} {
 		p, err := c.read(source)
 		if err != nil {
 			t.Error(err)

@@ -30,11 +30,24 @@ const (
 	portScheduler         = 10259
 )
 
+// APIServerPort is where the API server listens.
+const APIServerPort = portAPIServer
+
 var daemonPorts = []int{portEtcd, portEtcdPeer, portAPIServer, portKwok, portControllerManager, portScheduler}
+
+// What a cluster with a real node uses, in a network namespace of its own: the
+// ranges that most clusters have, and one address for the node.
+var (
+	routedPods     = netip.MustParsePrefix("10.244.0.0/16")
+	routedServices = netip.MustParsePrefix("10.96.0.0/16")
+	routedNode     = netip.MustParseAddr("10.97.0.1")
+)
 
 // Network is the part of the loopback network that one cluster owns.
 type Network struct {
 	number byte
+	// routed says that packets to pods and Services really go somewhere.
+	routed bool
 	// reservation is a listener nobody talks to. Binding it is atomic for the
 	// whole machine, across users, and the kernel undoes it when we end.
 	reservation net.Listener
@@ -73,12 +86,12 @@ func reserve(ctx context.Context, start byte, listen listenFunc) (*Network, erro
 // take reserves the network and makes sure that a daemon left over from another
 // cluster does not still occupy one of the ports. If one is busy, it says which.
 func (n *Network) take(ctx context.Context, listen listenFunc) (busy int, err error) {
-	reservation, err := listen(ctx, "tcp4", n.address(portReservation))
+	reservation, err := listen(ctx, "tcp4", n.Address(portReservation))
 	if err != nil {
 		return portReservation, err
 	}
 	for _, port := range daemonPorts {
-		probe, err := listen(ctx, "tcp4", n.address(port))
+		probe, err := listen(ctx, "tcp4", n.Address(port))
 		if err != nil {
 			reservation.Close()
 			return port, err
@@ -90,15 +103,27 @@ func (n *Network) take(ctx context.Context, listen listenFunc) (busy int, err er
 }
 
 // Release gives the network back.
-func (n *Network) Release() { n.reservation.Close() }
+func (n *Network) Release() {
+	if n.reservation != nil {
+		n.reservation.Close()
+	}
+}
+
+// RoutedNetwork is the network of a cluster with a real node, as seen in the node's
+// network namespace. Its loopback addresses have the number of the one that was
+// reserved outside.
+func RoutedNetwork(number byte) *Network { return &Network{number: number, routed: true} }
+
+// Number tells networks apart.
+func (n *Network) Number() byte { return n.number }
 
 // checkFree explains what is wrong when a port became busy after the network was
 // reserved. The daemons themselves would only say "address already in use".
 func (n *Network) checkFree(ctx context.Context, ports ...int) error {
 	for _, port := range ports {
-		probe, err := new(net.ListenConfig).Listen(ctx, "tcp4", n.address(port))
+		probe, err := new(net.ListenConfig).Listen(ctx, "tcp4", n.Address(port))
 		if err != nil {
-			return fmt.Errorf("%s is taken by a program that is not part of this cluster (%w): find it with \"ss -ltnp\", end it, and start again", n.address(port), err)
+			return fmt.Errorf("%s is taken by a program that is not part of this cluster (%w): find it with \"ss -ltnp\", end it, and start again", n.Address(port), err)
 		}
 		probe.Close()
 	}
@@ -112,22 +137,40 @@ func (n *Network) at(third, fourth byte) netip.Addr {
 // Host is the address of all daemons.
 func (n *Network) Host() netip.Addr { return n.at(0, 1) }
 
-func (n *Network) address(port int) string {
+// Address is where the daemon with this port listens.
+func (n *Network) Address(port int) string {
 	return net.JoinHostPort(n.Host().String(), strconv.Itoa(port))
 }
 
 // CIDR is the whole network.
 func (n *Network) CIDR() netip.Prefix { return netip.PrefixFrom(n.at(0, 0), 16) }
 
-// Pods is the upper half: 32766 pods.
-func (n *Network) Pods() netip.Prefix { return netip.PrefixFrom(n.at(128, 0), 17) }
+// Pods is the upper half, unless packets are routed: 32766 pods.
+func (n *Network) Pods() netip.Prefix {
+	if n.routed {
+		return routedPods
+	}
+	return netip.PrefixFrom(n.at(128, 0), 17)
+}
 
-// Services holds the cluster addresses of Services. No proxy forwards them; being
-// here, a connection to one is refused at once instead of leaving the machine.
-func (n *Network) Services() netip.Prefix { return netip.PrefixFrom(n.at(64, 0), 18) }
+// Services holds the cluster addresses of Services. No proxy forwards them unless
+// packets are routed; being here, a connection to one is refused at once instead of
+// leaving the machine.
+func (n *Network) Services() netip.Prefix {
+	if n.routed {
+		return routedServices
+	}
+	return netip.PrefixFrom(n.at(64, 0), 18)
+}
 
-// Node is the address of a node.
-func (n *Network) Node(index int) netip.Addr { return n.at(1, byte(index+1)) }
+// Node is the address of a node. If packets are routed there is one node, and the
+// API server has its address too.
+func (n *Network) Node(index int) netip.Addr {
+	if n.routed {
+		return routedNode
+	}
+	return n.at(1, byte(index+1))
+}
 
 // APIServer is the URL clients use.
-func (n *Network) APIServer() string { return "https://" + n.address(portAPIServer) }
+func (n *Network) APIServer() string { return "https://" + n.Address(portAPIServer) }

@@ -27,7 +27,7 @@ func listenExcept(taken ...string) listenFunc {
 func onAll(port int) []string {
 	var all []string
 	for number := firstNetwork; number <= lastNetwork; number++ {
-		all = append(all, (&Network{number: byte(number)}).address(port))
+		all = append(all, (&Network{number: byte(number)}).Address(port))
 	}
 	return all
 }
@@ -108,13 +108,13 @@ func TestBusyPortIsNamed(t *testing.T) {
 	if err := n.checkFree(t.Context(), daemonPorts...); err != nil {
 		t.Error(err)
 	}
-	intruder, err := new(net.ListenConfig).Listen(t.Context(), "tcp4", n.address(portAPIServer))
+	intruder, err := new(net.ListenConfig).Listen(t.Context(), "tcp4", n.Address(portAPIServer))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer intruder.Close()
 	err = n.checkFree(t.Context(), daemonPorts...)
-	if err == nil || !strings.Contains(err.Error(), n.address(portAPIServer)+" is taken") || !strings.Contains(err.Error(), "ss -ltnp") {
+	if err == nil || !strings.Contains(err.Error(), n.Address(portAPIServer)+" is taken") || !strings.Contains(err.Error(), "ss -ltnp") {
 		t.Errorf("error: %v", err)
 	}
 }

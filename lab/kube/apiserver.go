@@ -26,15 +26,14 @@ func writeAuditPolicy(p paths) error {
 }
 
 func apiServerSpec(p paths, n *Network, b *build.ControlPlane) process.Spec {
-	return process.Spec{
+	spec := process.Spec{
 		Name: "kube-apiserver",
 		Path: b.Kubernetes.Path("kube-apiserver"),
 		Log:  p.log("kube-apiserver"),
 		Args: []string{
-			"--etcd-servers=https://" + n.address(portEtcd),
+			"--etcd-servers=https://" + n.Address(portEtcd),
 			"--etcd-cafile=" + p.crt("etcd-ca"),
 			"--etcd-certfile=" + p.crt("etcd-client"), "--etcd-keyfile=" + p.key("etcd-client"),
-			"--bind-address=" + n.Host().String(), "--advertise-address=" + n.Host().String(),
 			"--secure-port=" + strconv.Itoa(portAPIServer),
 			"--tls-cert-file=" + p.crt("kube-apiserver"), "--tls-private-key-file=" + p.key("kube-apiserver"),
 			"--client-ca-file=" + p.crt("ca"),
@@ -44,12 +43,28 @@ func apiServerSpec(p paths, n *Network, b *build.ControlPlane) process.Spec {
 			"--service-account-key-file=" + p.key("service-accounts"),
 			"--service-account-signing-key-file=" + p.key("service-accounts"),
 			"--service-cluster-ip-range=" + n.Services().String(),
-			// The endpoints of the API server itself would be a loopback address,
-			// which the API server refuses.
-			"--endpoint-reconciler-type=none",
 			"--allow-privileged=true",
 			"--audit-policy-file=" + p.config("audit-policy.yaml"),
 			"--audit-log-path=" + p.audit(),
 		},
 	}
+	if n.routed {
+		// Pods reach it by the Service "kubernetes", whose endpoint is the node's address.
+		spec.Args = append(spec.Args,
+			"--bind-address=0.0.0.0", "--advertise-address="+n.Node(0).String(),
+			"--kubelet-certificate-authority="+p.crt("ca"),
+			"--kubelet-client-certificate="+p.crt("kubelet-client"), "--kubelet-client-key="+p.key("kubelet-client"),
+			"--enable-admission-plugins=NodeRestriction",
+			// Nobody here knows the node by its name.
+			"--kubelet-preferred-address-types=InternalIP",
+		)
+	} else {
+		spec.Args = append(spec.Args,
+			"--bind-address="+n.Host().String(), "--advertise-address="+n.Host().String(),
+			// The endpoints of the API server itself would be a loopback address,
+			// which the API server refuses.
+			"--endpoint-reconciler-type=none",
+		)
+	}
+	return spec
 }

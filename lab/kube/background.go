@@ -16,16 +16,17 @@ import (
 	"github.com/sei-operator/sei-operator/lab/process"
 )
 
-// Background is the one cluster per user that runs without a terminal.
+// Background is the one cluster of its kind and user that runs without a terminal.
 type Background struct{ dir string }
 
-// NewBackground finds the user's background cluster below the lab's cache.
-func NewBackground(cacheRoot string) Background {
-	return Background{filepath.Join(cacheRoot, "up")}
-}
+// NewBackground finds the user's background cluster in a directory of the lab's cache.
+func NewBackground(dir string) Background { return Background{dir} }
 
 // ErrNotRunning tells that there is no background cluster.
-var ErrNotRunning = errors.New("no cluster is running: start one with \"kube up\"")
+var ErrNotRunning = errors.New("no cluster is running: start one with \"up\"")
+
+// Dir is the directory of the cluster itself.
+func (b Background) Dir() string { return filepath.Join(b.dir, "cluster") }
 
 // running is held by the supervisor for as long as it lives: it alone tells
 // whether the cluster runs.
@@ -52,18 +53,17 @@ func (b Background) Info() (Info, error) {
 }
 
 // Serve is the supervisor of the background cluster.
-func (b Background) Serve(ctx context.Context, binaries *build.ControlPlane, ready func(Info) error) error {
+func (b Background) Serve(ctx context.Context, run func(ready func(Info) error) error, ready func(Info) error) error {
 	// Whoever asks whether the cluster runs holds the lock for a moment.
 	waiting, cancel := context.WithTimeout(ctx, 5*time.Second)
 	lock, err := build.WaitLock(waiting, b.running(), func() {})
 	cancel()
 	if err != nil {
-		binaries.Release()
 		return fmt.Errorf("the background cluster runs already: %w", err)
 	}
 	defer lock.Unlock()
 	defer func() { _ = os.Remove(b.info()) }()
-	return Run(ctx, filepath.Join(b.dir, "cluster"), binaries, func(info Info) error {
+	return run(func(info Info) error {
 		content, err := json.Marshal(info)
 		if err != nil {
 			return err
@@ -158,7 +158,7 @@ func (b Background) change(ctx context.Context) (unlock func(), err error) {
 		return nil, err
 	}
 	lock, err := build.WaitLock(ctx, b.changing(), func() {
-		fmt.Fprintln(os.Stderr, "waiting for another \"kube up\" or \"kube down\" to finish")
+		fmt.Fprintln(os.Stderr, "waiting for another \"up\" or \"down\" to finish")
 	})
 	if err != nil {
 		return nil, err

@@ -12,9 +12,6 @@ import (
 	"github.com/sei-operator/sei-operator/lab/kube/volumes"
 )
 
-// nodeNames are two nodes: enough for a pod to move.
-var nodeNames = []string{"node-0", "node-1"}
-
 func newNode(index int, n *Network, version string) *corev1.Node {
 	name := nodeNames[index]
 	// Nothing is really used, so nothing ever runs out.
@@ -51,13 +48,16 @@ func newNode(index int, n *Network, version string) *corev1.Node {
 	}
 }
 
-// furnish creates what a cluster has before anybody uses it.
-func furnish(ctx context.Context, client kubernetes.Interface, n *Network, version string) error {
+func createNodes(ctx context.Context, client kubernetes.Interface, n *Network, version string) error {
 	for i := range nodeNames {
 		if _, err := client.CoreV1().Nodes().Create(ctx, newNode(i, n, version), metav1.CreateOptions{}); err != nil {
 			return fmt.Errorf("cannot create %s: %w", nodeNames[i], err)
 		}
 	}
+	return nil
+}
+
+func createStorageClasses(ctx context.Context, client kubernetes.Interface) error {
 	for _, class := range volumes.Classes() {
 		if _, err := client.StorageV1().StorageClasses().Create(ctx, class, metav1.CreateOptions{}); err != nil {
 			return fmt.Errorf("cannot create the StorageClass %s: %w", class.Name, err)

@@ -17,7 +17,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/sei-operator/sei-operator/lab/build"
-	"github.com/sei-operator/sei-operator/lab/kube/kubelet"
 	"github.com/sei-operator/sei-operator/lab/kube/volumes"
 	"github.com/sei-operator/sei-operator/lab/process"
 )
@@ -37,6 +36,18 @@ type Info struct {
 	AuditLog       string         `json:"auditLog"`
 	PID            int            `json:"pid"`
 	Components     map[string]int `json:"components"` // process ids by name
+	// Health has URLs at which daemons say how they are.
+	Health map[string]string `json:"health"`
+}
+
+// Options say how a cluster differs from the one that most tests want.
+type Options struct {
+	// Install are manifests that the cluster begins with, files or directories.
+	Install []string
+	// Network is a network that somebody has reserved already.
+	Network *Network
+	// Workers run the pods in place of the stand-ins.
+	Workers Workers
 }
 
 // startTimeout is far beyond what a start takes, even on a busy machine.
@@ -49,22 +60,29 @@ type Cluster struct {
 	paths    paths
 	install  []string
 	network  *Network
+	workers  Workers
 	group    *process.Group
 	binaries *build.ControlPlane
 	lock     *build.Lock
 	log      *os.File
 
-	config   *rest.Config
-	client   kubernetes.Interface
-	standIns sync.WaitGroup
-	stop     context.CancelFunc
+	authority *authority
+	config    *rest.Config
+	client    kubernetes.Interface
+	helpers   sync.WaitGroup
+	stop      context.CancelFunc
 }
 
-// Start starts a cluster in dir, which is created if necessary, with the manifests
-// in the files or directories to install. The cluster owns the binaries from now
-// on, also if it cannot start.
-func Start(ctx context.Context, dir string, binaries *build.ControlPlane, install ...string) (*Cluster, error) {
-	c := &Cluster{paths: paths{dir}, install: install, binaries: binaries, group: process.NewGroup(), stop: func() {}}
+// Start starts a cluster in dir, which is created if necessary. The cluster owns
+// the binaries and the network from now on, also if it cannot start.
+func Start(ctx context.Context, dir string, binaries *build.ControlPlane, options Options) (*Cluster, error) {
+	c := &Cluster{
+		paths: paths{dir}, install: options.Install, network: options.Network, workers: options.Workers,
+		binaries: binaries, group: process.NewGroup(), stop: func() {},
+	}
+	if c.workers == nil {
+		c.workers = &standIns{}
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("gave up after %s", startTimeout))
 	defer cancel()
 	if err := c.start(ctx); err != nil {
@@ -88,13 +106,16 @@ func (c *Cluster) start(ctx context.Context) error {
 		Network:        c.network.CIDR().String(),
 		PodNetwork:     c.network.Pods().String(),
 		ServiceNetwork: c.network.Services().String(),
-		Nodes:          nodeNames,
+		Nodes:          c.workers.Nodes(),
 		Dir:            c.paths.dir,
 		Logs:           c.paths.logs(),
 		AuditLog:       c.paths.audit(),
 		PID:            os.Getpid(),
 		Components:     map[string]int{},
+		Health:         c.workers.Health(c.network),
 	}
+	c.Info.Health["kube-controller-manager"] = "https://" + c.network.Address(portControllerManager) + "/healthz"
+	c.Info.Health["kube-scheduler"] = "https://" + c.network.Address(portScheduler) + "/readyz"
 	if err := c.network.checkFree(ctx, daemonPorts...); err != nil {
 		return err
 	}
@@ -134,10 +155,12 @@ func (c *Cluster) prepare(ctx context.Context) error {
 	if c.log, err = os.Create(p.log("supervisor")); err != nil {
 		return err
 	}
-	if c.network, err = ReserveNetwork(ctx); err != nil {
-		return err
+	if c.network == nil {
+		if c.network, err = ReserveNetwork(ctx); err != nil {
+			return err
+		}
 	}
-	if c.config, err = writeCredentials(p, c.network); err != nil {
+	if c.authority, c.config, err = writeCredentials(p, c.network); err != nil {
 		return fmt.Errorf("cannot make the cluster's certificates: %w", err)
 	}
 	if c.client, err = kubernetes.NewForConfig(c.config); err != nil {
@@ -161,26 +184,28 @@ func (c *Cluster) startDaemons(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := c.workers.Prepare(ctx, c); err != nil {
+		return err
+	}
 	// It serves requests long before it calls itself ready.
-	if err := c.until(ctx, apiServer, c.apiServerAnswers); err != nil {
+	if err := c.Until(ctx, apiServer, c.apiServerAnswers); err != nil {
 		return err
 	}
-	kwok, err := c.group.Start(kwokSpec(p, n, b))
-	if err != nil {
+	if err := c.workers.Join(ctx, c); err != nil {
 		return err
 	}
-	if err := furnish(ctx, c.client, n, b.Kubernetes.Version); err != nil {
+	if err := createStorageClasses(ctx, c.client); err != nil {
 		return err
 	}
 	if err := c.installManifests(ctx, apiServer); err != nil {
 		return err
 	}
-	if err := c.startStandIns(ctx); err != nil {
+	if err := c.startHelpers(ctx); err != nil {
 		return err
 	}
 	// These two look at the API server's health once a second: started too early
 	// they are ready late.
-	if err := c.until(ctx, apiServer, c.apiServerReady); err != nil {
+	if err := c.Until(ctx, apiServer, c.apiServerReady); err != nil {
 		return err
 	}
 	controllerManager, err := c.group.Start(controllerManagerSpec(p, n, b))
@@ -197,17 +222,16 @@ func (c *Cluster) startDaemons(ctx context.Context) error {
 	}{
 		{controllerManager, c.defaultServiceAccountExists},
 		{scheduler, c.schedulerReady},
-		{kwok, c.nodesReady},
 	} {
-		if err := c.until(ctx, wait.process, wait.check); err != nil {
+		if err := c.Until(ctx, wait.process, wait.check); err != nil {
 			return err
 		}
 	}
-	return nil
+	return c.workers.Wait(ctx, c)
 }
 
-// until waits for one process.
-func (c *Cluster) until(ctx context.Context, p *process.Process, check func(context.Context) error) error {
+// Until waits for one process to be as it should be.
+func (c *Cluster) Until(ctx context.Context, p *process.Process, check func(context.Context) error) error {
 	return c.whileAllRun(ctx, func(ctx context.Context) error { return p.Until(ctx, check) })
 }
 
@@ -234,17 +258,18 @@ func (c *Cluster) whileAllRun(ctx context.Context, do func(context.Context) erro
 	return err
 }
 
-// startStandIns starts what runs in this process, until the cluster is stopped.
-func (c *Cluster) startStandIns(ctx context.Context) error {
+// startHelpers starts what runs in this process, until the cluster is stopped.
+func (c *Cluster) startHelpers(ctx context.Context) error {
 	factory := informers.NewSharedInformerFactory(c.client, 0)
-	provisioner, err := volumes.NewProvisioner(c.client, factory)
+	provisioner, err := volumes.NewProvisioner(c.client, c.workers.Volumes(), factory)
 	if err != nil {
 		return err
 	}
-	remover, err := kubelet.NewRemover(c.client, factory)
+	helpers, err := c.workers.Helpers(c, factory)
 	if err != nil {
 		return err
 	}
+	helpers = append(helpers, Helper{"volume", provisioner.Run})
 	handler := slog.NewTextHandler(c.log, nil)
 	log := slog.New(handler)
 	running, cancel := context.WithCancel(klog.NewContext(context.WithoutCancel(ctx), logr.FromSlogHandler(handler)))
@@ -255,9 +280,10 @@ func (c *Cluster) startStandIns(ctx context.Context) error {
 		}
 	}
 	factory.StartWithContext(running)
-	c.standIns.Go(func() { provisioner.Run(running, failed("volume")) })
-	c.standIns.Go(func() { remover.Run(running, failed("removing a pod")) })
-	c.standIns.Go(func() {
+	for _, helper := range helpers {
+		c.helpers.Go(func() { helper.Run(running, failed(helper.What)) })
+	}
+	c.helpers.Go(func() {
 		<-running.Done()
 		factory.Shutdown()
 	})
@@ -271,7 +297,7 @@ func (c *Cluster) Exited() <-chan *process.Process { return c.group.Exited() }
 // process of the cluster is left.
 func (c *Cluster) Stop() error {
 	c.stop()
-	c.standIns.Wait()
+	c.helpers.Wait()
 	c.group.Stop()
 	if c.network != nil {
 		c.network.Release()
@@ -282,8 +308,18 @@ func (c *Cluster) Stop() error {
 		err = c.log.Close()
 	}
 	if c.lock != nil { // Otherwise the directory is another cluster's.
-		err = errors.Join(err, os.RemoveAll(c.paths.state()), os.Remove(c.paths.lock()))
+		err = errors.Join(err, Clean(c.paths.dir))
 		c.lock.Unlock()
 	}
 	return err
+}
+
+// Clean removes what a cluster leaves in its directory when it is killed: everything
+// but its logs. Nobody may be using it.
+func Clean(dir string) error {
+	p := paths{dir}
+	if !exists(p.lock()) {
+		return nil // State without a lock file is not ours to remove.
+	}
+	return errors.Join(os.RemoveAll(p.state()), os.Remove(p.lock()))
 }

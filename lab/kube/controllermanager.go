@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -8,11 +9,13 @@ import (
 	"github.com/sei-operator/sei-operator/lab/process"
 )
 
+// withoutEndpoints are the controllers that make endpoints. Those must not be
+// loopback addresses: where pods have no others, these would fail for every
+// Service, again and again.
+var withoutEndpoints = []string{"endpoints-controller", "endpointslice-controller", "endpointslice-mirroring-controller"}
+
 // withoutControllers are of no use here. Everything else runs as in any cluster.
 var withoutControllers = []string{
-	// Endpoints must not be loopback addresses, and pods have no others here:
-	// these would fail for every Service, again and again.
-	"endpoints-controller", "endpointslice-controller", "endpointslice-mirroring-controller",
 	// There are no machines to join, to give networks to, or to attach disks to.
 	"bootstrap-signer-controller", "token-cleaner-controller", "node-ipam-controller", "ttl-controller",
 	"persistentvolume-attach-detach-controller",
@@ -23,6 +26,13 @@ var withoutControllers = []string{
 }
 
 func controllerManagerSpec(p paths, n *Network, b *build.ControlPlane) process.Spec {
+	// KWOK renews the nodes' leases every second: a node that fell silent is noticed
+	// in seconds, and a busy machine does not lose one by accident.
+	without, patience := slices.Concat(withoutControllers, withoutEndpoints), "6s"
+	if n.routed {
+		// A kubelet has more to do.
+		without, patience = withoutControllers, "20s"
+	}
 	return process.Spec{
 		Name: "kube-controller-manager",
 		Path: b.Kubernetes.Path("kube-controller-manager"),
@@ -32,12 +42,10 @@ func controllerManagerSpec(p paths, n *Network, b *build.ControlPlane) process.S
 			"--bind-address=" + n.Host().String(), "--secure-port=" + strconv.Itoa(portControllerManager),
 			"--tls-cert-file=" + p.crt("kube-controller-manager"), "--tls-private-key-file=" + p.key("kube-controller-manager"),
 			"--leader-elect=false",
-			"--controllers=*,-" + strings.Join(withoutControllers, ",-"),
+			"--controllers=*,-" + strings.Join(without, ",-"),
 			"--service-account-private-key-file=" + p.key("service-accounts"),
 			"--root-ca-file=" + p.crt("ca"),
-			// KWOK renews the nodes' leases every second: a node that fell silent is
-			// noticed in seconds, and a busy machine does not lose one by accident.
-			"--node-monitor-period=1s", "--node-monitor-grace-period=6s",
+			"--node-monitor-period=1s", "--node-monitor-grace-period=" + patience,
 			"--kube-api-qps=1000", "--kube-api-burst=2000",
 		},
 	}

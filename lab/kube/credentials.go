@@ -29,38 +29,40 @@ func (p paths) kubeconfig() string           { return p.config("kubeconfig") }
 func (p paths) kubeconfigOf(n string) string { return p.config(n + ".kubeconfig") }
 func (p paths) kubectlCache() string         { return p.config("kubectl-cache") }
 
+// masters is the group that may do everything.
 const masters = "system:masters"
 
 // writeCredentials makes everything the daemons and the administrator need to
-// trust each other, and returns the configuration of our own client.
-func writeCredentials(p paths, n *Network) (*rest.Config, error) {
+// trust each other. It returns the cluster's authority, which workers get theirs
+// from, and the configuration of our own client.
+func writeCredentials(p paths, n *Network) (*authority, *rest.Config, error) {
 	cluster, err := newAuthority("cluster")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	database, err := newAuthority("etcd")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for name, content := range map[string][]byte{"ca": cluster.pem, "etcd-ca": database.pem} {
 		if err := os.WriteFile(p.crt(name), content, 0o600); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	if err := writeCertificates(p, n, cluster, database); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := writeServiceAccountKey(p); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := writeKubeconfigs(p, n, cluster); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	own, err := cluster.issue(pkix.Name{CommonName: "lab:supervisor", Organization: []string{masters}}, nil)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return clientConfig(n, cluster, own), nil
+	return cluster, clientConfig(n, cluster, own), nil
 }
 
 // writeCertificates makes the certificates that daemons serve with, and the one
@@ -78,7 +80,8 @@ func writeCertificates(p paths, n *Network, cluster, database *authority) error 
 	}{
 		{"etcd", database, pkix.Name{CommonName: "etcd"}, nil, []net.IP{host}},
 		{"etcd-client", database, pkix.Name{CommonName: "kube-apiserver"}, nil, nil},
-		{"kube-apiserver", cluster, pkix.Name{CommonName: "kube-apiserver"}, serviceNames, []net.IP{host, firstService}},
+		{"kube-apiserver", cluster, pkix.Name{CommonName: "kube-apiserver"}, serviceNames, []net.IP{host, net.IP(n.Node(0).AsSlice()), firstService}},
+		{"kubelet-client", cluster, pkix.Name{CommonName: "kube-apiserver-kubelet-client", Organization: []string{masters}}, nil, nil},
 		// Only to serve their health; made here because they would make RSA keys themselves.
 		{"kube-controller-manager", cluster, pkix.Name{CommonName: "kube-controller-manager"}, nil, []net.IP{host}},
 		{"kube-scheduler", cluster, pkix.Name{CommonName: "kube-scheduler"}, nil, []net.IP{host}},

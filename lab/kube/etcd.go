@@ -6,7 +6,7 @@ import (
 )
 
 func etcdSpec(p paths, n *Network, b *build.ControlPlane) process.Spec {
-	client, peer := "https://"+n.address(portEtcd), "https://"+n.address(portEtcdPeer)
+	client, peer := "https://"+n.Address(portEtcd), "https://"+n.Address(portEtcdPeer)
 	return process.Spec{
 		Name: "etcd",
 		Path: b.Etcd.Path("server"),

@@ -33,7 +33,7 @@ func (c *Cluster) installManifests(ctx context.Context, apiServer *process.Proce
 		return nil
 	}
 	// The API server makes it by itself, a moment after it begins to answer.
-	if err := c.until(ctx, apiServer, c.defaultNamespaceExists); err != nil {
+	if err := c.Until(ctx, apiServer, c.defaultNamespaceExists); err != nil {
 		return err
 	}
 	for _, path := range c.install {
@@ -41,7 +41,7 @@ func (c *Cluster) installManifests(ctx context.Context, apiServer *process.Proce
 		if err != nil {
 			return fmt.Errorf("cannot install %s: %w", path, err)
 		}
-		if err := c.until(ctx, apiServer, c.definedKindsAreKnown); err != nil {
+		if err := c.Until(ctx, apiServer, c.definedKindsAreKnown); err != nil {
 			return fmt.Errorf("cannot install %s: %w", path, err)
 		}
 	}

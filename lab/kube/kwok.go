@@ -49,7 +49,7 @@ func kwokSpec(p paths, n *Network, b *build.ControlPlane) process.Spec {
 			"--config=" + p.config("stages.yaml"),
 			"--manage-nodes-with-label-selector=" + KubeletLabel + "=" + KubeletAnswering,
 			"--cidr=" + n.Pods().String(),
-			"--server-address=" + n.address(portKwok),
+			"--server-address=" + n.Address(portKwok),
 			// Leases are renewed after a quarter of this.
 			"--node-lease-duration-seconds=4",
 		},

@@ -50,7 +50,7 @@ func withCluster(m *testing.M) (code int, err error) {
 	if err != nil {
 		return 1, err
 	}
-	cluster, err = Start(ctx, dir, binaries)
+	cluster, err = Start(ctx, dir, binaries, Options{})
 	if err != nil {
 		return 1, err
 	}

@@ -32,11 +32,12 @@ func (c *Cluster) defaultServiceAccountExists(ctx context.Context) error {
 }
 
 func (c *Cluster) schedulerReady(ctx context.Context) error {
-	return healthy(ctx, "https://"+c.network.address(portScheduler)+"/readyz")
+	return Healthy(ctx, "https://"+c.network.Address(portScheduler)+"/readyz")
 }
 
-func (c *Cluster) nodesReady(ctx context.Context) error {
-	for _, name := range nodeNames {
+// NodesReady fails unless pods can be scheduled to all of these nodes.
+func (c *Cluster) NodesReady(ctx context.Context, names ...string) error {
+	for _, name := range names {
 		node, err := c.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -65,7 +66,8 @@ func nodeReady(node *corev1.Node) error {
 	return fmt.Errorf("%s is not ready", node.Name)
 }
 
-func healthy(ctx context.Context, url string) error {
+// Healthy fails unless a daemon says that it is healthy.
+func Healthy(ctx context.Context, url string) error {
 	return healthyWith(ctx, newProber(), url)
 }
 

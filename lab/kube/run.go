@@ -9,8 +9,8 @@ import (
 )
 
 // Run runs a cluster until the context is done or one of its daemons dies.
-func Run(ctx context.Context, dir string, binaries *build.ControlPlane, ready func(Info) error, install ...string) error {
-	c, err := Start(ctx, dir, binaries, install...)
+func Run(ctx context.Context, dir string, binaries *build.ControlPlane, ready func(Info) error, options Options) error {
+	c, err := Start(ctx, dir, binaries, options)
 	if err != nil {
 		if ctx.Err() != nil {
 			return fmt.Errorf("the cluster was ended before it was ready: %w", context.Cause(ctx))

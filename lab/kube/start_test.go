@@ -24,7 +24,7 @@ func TestDaemonThatCannotStartIsNamed(t *testing.T) {
 	}
 	result := &build.Result{Dir: bin, Version: "v1"}
 	dir := t.TempDir()
-	_, err := Start(t.Context(), dir, &build.ControlPlane{Kubernetes: result, Etcd: result, Kwok: result})
+	_, err := Start(t.Context(), dir, &build.ControlPlane{Kubernetes: result, Etcd: result, Kwok: result}, Options{})
 	var exit *process.ExitError
 	if !errors.As(err, &exit) || exit.Name != "etcd" {
 		t.Fatalf("error: %v", err)

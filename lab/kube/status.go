@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -39,9 +40,9 @@ func Check(ctx context.Context, info Info) ([]Health, error) {
 	health := []Health{
 		{"etcd", etcdHealthy(ctx, network, paths{info.Dir})},
 		{"kube-apiserver", apiServerReady(ctx, client)},
-		{"kube-controller-manager", healthy(ctx, "https://"+network.address(portControllerManager)+"/healthz")},
-		{"kube-scheduler", healthy(ctx, "https://"+network.address(portScheduler)+"/readyz")},
-		{"kwok", healthy(ctx, "http://"+network.address(portKwok)+"/healthz")},
+	}
+	for _, name := range slices.Sorted(maps.Keys(info.Health)) {
+		health = append(health, Health{name, Healthy(ctx, info.Health[name])})
 	}
 	return append(health, checkNodes(ctx, client, info.Nodes)...), nil
 }
@@ -78,7 +79,7 @@ func etcdHealthy(ctx context.Context, n *Network, p paths) error {
 		return err
 	}
 	client := newProber(certificate)
-	return healthyWith(ctx, client, "https://"+n.address(portEtcd)+"/health")
+	return healthyWith(ctx, client, "https://"+n.Address(portEtcd)+"/health")
 }
 
 // newProber makes a client for health endpoints. They are on loopback and tell

@@ -26,6 +26,10 @@ type Spec struct {
 	Dir string
 	// Log receives standard output and standard error. What was in it before is lost.
 	Log string
+	// Files are open in the process as descriptors 3 and up.
+	Files []*os.File
+	// Namespaces (CLONE_NEW...) are the process's own, and its descendants'.
+	Namespaces uintptr
 }
 
 // Group is a set of processes that end together.
@@ -107,11 +111,13 @@ func (g *Group) start(spec Spec, mayEnd bool) (*Process, error) {
 	command.Env = append([]string{}, spec.Env...)
 	command.Dir = spec.Dir
 	command.Stdout, command.Stderr = log, log
+	command.ExtraFiles = spec.Files
 	command.SysProcAttr = &syscall.SysProcAttr{
 		Pdeathsig: syscall.SIGKILL,
 		// Ctrl-C in a terminal goes to the whole foreground group: the daemons
 		// must not see it, or they end before whoever supervises them is ready for it.
-		Setpgid: true,
+		Setpgid:    true,
+		Cloneflags: spec.Namespaces,
 	}
 
 	g.mu.Lock()

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -34,7 +35,7 @@ const (
 )
 
 // newCluster makes the two identities that tests act with. Beside what the lab
-// installs, it is the only thing done as cluster-admin.
+// installs, and what a test asks Admin for, it is the only thing done as cluster-admin.
 func newCluster(ctx context.Context, info labInfo) (*Cluster, error) {
 	admin, err := loadKubeconfig(info.Kubeconfig)
 	if err != nil {
@@ -53,7 +54,7 @@ func newCluster(ctx context.Context, info labInfo) (*Cluster, error) {
 		return nil, err
 	}
 	return &Cluster{
-		Kubectl: info.Kubectl, PodNetwork: info.PodNetwork, auditLog: info.AuditLog,
+		Kubectl: info.Kubectl, PodNetwork: info.PodNetwork, auditLog: info.AuditLog, components: info.Components,
 		admin: admin, operator: operator, person: person,
 	}, nil
 }
@@ -68,6 +69,13 @@ func (c *Cluster) Operator(tb testing.TB) client.WithWatch {
 func (c *Cluster) Person(tb testing.TB) client.WithWatch {
 	tb.Helper()
 	return mustClient(tb, c.person)
+}
+
+// Admin acts as who sets rules for the whole cluster, such as policies. For everything
+// else there is Person.
+func (c *Cluster) Admin(tb testing.TB) client.WithWatch {
+	tb.Helper()
+	return mustClient(tb, c.admin)
 }
 
 // OperatorConfig is the operator's connection, for a test that makes its own client
@@ -101,6 +109,21 @@ func (c *Cluster) PersonKubeconfig(tb testing.TB) string {
 	return path
 }
 
+// Reclaim says what becomes of a volume when its claim is gone. Volumes belong to no
+// namespace, so this is done as those do who look after the cluster's storage.
+func (c *Cluster) Reclaim(tb testing.TB, volume string, policy corev1.PersistentVolumeReclaimPolicy) {
+	tb.Helper()
+	admin, found := mustClient(tb, c.admin), &corev1.PersistentVolume{}
+	if err := admin.Get(tb.Context(), client.ObjectKey{Name: volume}, found); err != nil {
+		tb.Fatalf("reading the volume %s: %v", volume, err)
+	}
+	before := found.DeepCopy()
+	found.Spec.PersistentVolumeReclaimPolicy = policy
+	if err := admin.Patch(tb.Context(), found, client.MergeFrom(before)); err != nil {
+		tb.Fatalf("changing the volume %s: %v", volume, err)
+	}
+}
+
 // Namespace makes a namespace for one test.
 func (c *Cluster) Namespace(tb testing.TB) string {
 	tb.Helper()
@@ -109,6 +132,20 @@ func (c *Cluster) Namespace(tb testing.TB) string {
 		tb.Fatalf("making a namespace for the test: %v", err)
 	}
 	return namespace.Name
+}
+
+// AllowTaskKind has the API server take a further kind of SeiNodeTask, as the CRDs of a
+// newer version would. It stays so for all tests of the cluster.
+func (c *Cluster) AllowTaskKind(tb testing.TB, kind string) {
+	tb.Helper()
+	patch := fmt.Sprintf(`[{"op":"add","path":"/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/kind/enum/-","value":%q}]`, kind)
+	definition := &unstructured.Unstructured{}
+	definition.SetAPIVersion("apiextensions.k8s.io/v1")
+	definition.SetKind("CustomResourceDefinition")
+	definition.SetName("seinodetasks.sei.io")
+	if err := mustClient(tb, c.admin).Patch(tb.Context(), definition, client.RawPatch(types.JSONPatchType, []byte(patch))); err != nil {
+		tb.Fatalf("letting the API server take the kind %s: %v", kind, err)
+	}
 }
 
 func mustClient(tb testing.TB, config *rest.Config) client.WithWatch {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,10 +35,17 @@ type history struct {
 	uids map[thing][]types.UID
 	// users are the living pods of each claim.
 	users map[string]map[types.UID]string
+	// deleting are the nodes that are on their way out, or gone.
+	deleting map[string]bool
+	// updated are the nodes that take a place in the update budget.
+	updated map[string]v1alpha1.UpdateSlot
 }
 
 func newHistory() history {
-	return history{there: map[thing]version{}, uids: map[thing][]types.UID{}, users: map[string]map[types.UID]string{}}
+	return history{
+		there: map[thing]version{}, uids: map[thing][]types.UID{}, users: map[string]map[types.UID]string{},
+		deleting: map[string]bool{}, updated: map[string]v1alpha1.UpdateSlot{},
+	}
 }
 
 func thingOf(object client.Object) thing {
@@ -66,10 +74,20 @@ func (r *run) saw(before, after client.Object) {
 			r.lostClaim(object)
 		}
 	case *v1alpha1.SeiNode:
+		// The controller of tasks is woken by whatever happens to a node.
+		r.enqueue(job{ofTasks, keyOf(object)})
+		r.sawNode(object)
+		r.sawPlace(object)
 		if before == nil || worthALook(before, object) {
-			r.enqueue(keyOf(object))
+			r.enqueue(job{ofNodes, keyOf(object)})
 		}
 		r.happened()
+		return
+	case *v1alpha1.SeiNodeTask:
+		r.enqueue(job{ofTasks, targetOf(object)})
+		if old, ok := before.(*v1alpha1.SeiNodeTask); ok && works(old) && !works(object) {
+			r.enqueue(job{ofNodes, targetOf(object)})
+		}
 		return
 	}
 	r.wakeAll()
@@ -85,10 +103,21 @@ func (r *run) lost(object client.Object) {
 		r.sawPod(object, false)
 	case *corev1.PersistentVolumeClaim:
 		r.lostClaim(object)
+	case *coordinationv1.Lease:
+		r.lostLease(object)
 	case *v1alpha1.SeiNode:
-		r.enqueue(keyOf(object))
+		r.wake(keyOf(object))
+	case *v1alpha1.SeiNodeTask:
+		r.wake(targetOf(object))
 	}
 	r.wakeAll()
+}
+
+func works(task *v1alpha1.SeiNodeTask) bool { return task.Status.Phase == v1alpha1.TaskPhaseRunning }
+
+// targetOf is the node that a task is for.
+func targetOf(task *v1alpha1.SeiNodeTask) types.NamespacedName {
+	return types.NamespacedName{Namespace: task.Namespace, Name: task.Spec.Target.NodeRef.Name}
 }
 
 // worthALook leaves out the operator's own writes of the status, as the controller
@@ -105,7 +134,7 @@ func worthALook(before client.Object, after *v1alpha1.SeiNode) bool {
 // to it.
 func (r *run) wakeAll() {
 	for _, node := range r.knownNodes() {
-		r.enqueue(node)
+		r.enqueue(job{ofNodes, node})
 	}
 	r.happened()
 }

@@ -12,7 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/sei-operator/sei-operator/internal/agents"
+	"github.com/sei-operator/sei-operator/internal/budget"
 	"github.com/sei-operator/sei-operator/internal/controller/seinode"
+	"github.com/sei-operator/sei-operator/internal/controller/seinodetask"
 	"github.com/sei-operator/sei-operator/internal/kube"
 	"github.com/sei-operator/sei-operator/internal/peers"
 	"github.com/sei-operator/sei-operator/internal/platform"
@@ -24,7 +26,8 @@ type life struct {
 	run        *run
 	agents     *agents.Fleet
 	reconciler reconcile.Reconciler
-	reconcile  func(types.NamespacedName) (reconcile.Result, error)
+	tasks      reconcile.Reconciler
+	reconcile  func(job) (reconcile.Result, error)
 	end        context.CancelFunc
 	dead       atomic.Bool
 }
@@ -32,28 +35,51 @@ type life struct {
 func newLife(r *run) *life {
 	ctx, end := context.WithCancel(r.t.Context())
 	l := &life{run: r, end: end}
-	l.agents = agents.New(ctx, agents.Options{Wake: r.enqueue, Log: logr.Discard(), Around: l.aroundCall})
+	l.agents = agents.New(ctx, agents.Options{Wake: r.wake, Log: logr.Discard(), Around: l.aroundCall})
 	metrics, err := seinode.NewMetrics(prometheus.NewRegistry())
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	tools := scope.Tools{
-		Kube:   kube.New(r.world.cached, r.world.live, l.aroundWrite),
+		Kube: kube.New(kube.Options{
+			Cached: r.world.cached, Metadata: r.world.metadata, Live: r.world.live, Namespace: operatorNamespace, Around: l.aroundWrite,
+		}),
 		Agents: l.agents, Peers: peers.New(),
 		Report: &seinode.Reporter{Recorder: recorder{}, Metrics: metrics},
 	}
-	l.reconciler = &seinode.Reconciler{Tools: tools, Platform: platform.Default(), Clock: r.clock, Metrics: metrics}
+	l.reconciler = &seinode.Reconciler{
+		Tools: tools, Platform: r.platform, Clock: r.clock, Metrics: metrics,
+		Budget: &budget.Budget{Kube: tools.Kube, Platform: r.platform, Clock: r.clock},
+	}
 	if r.wrap != nil {
 		l.reconciler = r.wrap(l.reconciler, tools)
 	}
-	l.reconcile = func(node types.NamespacedName) (reconcile.Result, error) {
-		return l.reconciler.Reconcile(ctx, reconcile.Request{NamespacedName: node})
+	report, err := seinodetask.NewReporter(recorder{}, prometheus.NewRegistry())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	l.tasks = &seinodetask.Reconciler{
+		Kube: tools.Kube, Agents: l.agents, Peers: tools.Peers, Platform: withWitnesses(r.platform), Clock: r.clock, Report: report,
+		Wake: func(node types.NamespacedName) { r.enqueue(job{ofTasks, node}) },
+	}
+	l.reconcile = func(work job) (reconcile.Result, error) {
+		chosen := l.reconciler
+		if work.controller == ofTasks {
+			chosen = l.tasks
+		}
+		return chosen.Reconcile(ctx, reconcile.Request{NamespacedName: work.node})
 	}
 	return l
 }
 
+// withWitnesses gives a platform RPC servers to verify snapshots against.
+func withWitnesses(settings platform.Settings) platform.Settings {
+	settings.Witnesses = map[string][]string{"testnet-1": {"rpc-0.example.com:26657", "rpc-1.example.com:26657"}}
+	return settings
+}
+
 // work reconciles a node, and tells whether the operator died of it.
-func (l *life) work(node types.NamespacedName) (result reconcile.Result, died bool, err error) {
+func (l *life) work(work job) (result reconcile.Result, died bool, err error) {
 	defer func() {
 		switch reason := recover().(type) {
 		case nil:
@@ -63,7 +89,7 @@ func (l *life) work(node types.NamespacedName) (result reconcile.Result, died bo
 			panic(reason)
 		}
 	}()
-	result, err = l.reconcile(node)
+	result, err = l.reconcile(work)
 	return result, false, err
 }
 

@@ -2,16 +2,23 @@ package faults
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/uuid"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
+	"github.com/sei-operator/sei-operator/internal/agents"
+	"github.com/sei-operator/sei-operator/internal/controller/seinode"
+	"github.com/sei-operator/sei-operator/internal/nodetask"
 	"github.com/sei-operator/sei-operator/internal/plan"
+	"github.com/sei-operator/sei-operator/internal/platform"
 	"github.com/sei-operator/sei-operator/internal/scope"
 	"github.com/sei-operator/sei-operator/internal/sidecar/api"
 )
@@ -48,6 +55,37 @@ var (
 		Prepare: func(p *Person) { p.Bring(p.FullNode()) },
 		Act:     func(p *Person) { p.Delete(Node, &corev1.Service{}) },
 		Done:    func(p *Person) bool { return p.Get(Node, &corev1.Service{}) && p.Ready() },
+	}
+	rolled = Workload{
+		Name: "a new version rolls two nodes",
+		Prepare: func(p *Person) {
+			for _, name := range []string{"alpha", "beta"} {
+				p.Create(p.Of(name).FullNode())
+				p.Until("the node to be ready", p.Of(name).Ready)
+			}
+		},
+		Act: func(p *Person) {
+			p.Upgrade(func(s *platform.Settings) { s.SidecarImage = "registry.example.com/sidecar:v2" })
+		},
+		Done:  func(p *Person) bool { return p.Ready() && p.Of("beta").Ready() },
+		Fleet: true,
+	}
+	restarted = Workload{
+		Name:    "RestartSeid",
+		Prepare: func(p *Person) { p.Bring(p.FullNode()) },
+		Act: func(p *Person) {
+			p.Create(&v1alpha1.SeiNodeTask{
+				ObjectMeta: metav1.ObjectMeta{Name: "restart"},
+				Spec: v1alpha1.SeiNodeTaskSpec{
+					Kind: v1alpha1.TaskKindRestartSeid, RestartSeid: &v1alpha1.RestartSeidPayload{},
+					Target: v1alpha1.TaskTarget{NodeRef: v1alpha1.NodeReference{Name: Node}},
+				},
+			})
+		},
+		Done: func(p *Person) bool {
+			task := &v1alpha1.SeiNodeTask{}
+			return p.Get("restart", task) && task.Status.Finished() && len(task.Finalizers) == 0
+		},
 	}
 	broughtUp = Workload{
 		Name: "bootstrap",
@@ -98,6 +136,64 @@ func TestAnOperatorThatDoesNotBehaveIsNoticed(t *testing.T) {
 			want: `"Type": "configure-genesis"`,
 		},
 		{
+			name: "after a restart it forgets who is being updated", workload: rolled,
+			broken: afterARestart(func(ctx context.Context, tools scope.Tools, node *v1alpha1.SeiNode) error {
+				if node.Status.Slot == nil {
+					return nil
+				}
+				after := node.DeepCopy()
+				after.Status.Slot = nil
+				return tools.Kube.PatchStatus(ctx, node, after)
+			}),
+			dies: "dies after delete Pod alpha-0 #1",
+			want: "more nodes than the budget allows are updated at once: beta, alpha",
+		},
+		{
+			name: "after a restart it deletes the pod under a task", workload: restarted,
+			broken: afterARestart(func(ctx context.Context, tools scope.Tools, node *v1alpha1.SeiNode) error {
+				pod := &corev1.Pod{}
+				if err := tools.Kube.Get(ctx, types.NamespacedName{Namespace: node.Namespace, Name: node.Name + "-0"}, pod); err != nil {
+					return err
+				}
+				return tools.Kube.Delete(ctx, "Pod", pod)
+			}),
+			dies: "dies after submit restart-seid to alpha #1",
+			want: "the pod alpha-0 is deleted under the task restart",
+		},
+		{
+			name: "after a restart it sends a task to the node though a plan is about to stop seid", workload: restarted,
+			broken: afterARestart(func(ctx context.Context, tools scope.Tools, node *v1alpha1.SeiNode) error {
+				if !tools.Agents.View(keyOf(node)).Connected {
+					return agents.ErrNotConnected
+				}
+				tasks, err := tools.Kube.Tasks(ctx, keyOf(node))
+				if err != nil || len(tasks) == 0 {
+					return err
+				}
+				after := node.DeepCopy()
+				after.Status.Plan = &v1alpha1.Plan{
+					ID: uuid.NewString(), Type: v1alpha1.PlanNodeUpdate, StartTime: metav1.Now(),
+					Tasks: []v1alpha1.PlanTask{{Type: plan.TaskReplacePod, Status: v1alpha1.PlanTaskPending}},
+				}
+				if err := tools.Kube.PatchStatus(ctx, node, after); err != nil {
+					return err
+				}
+				return tools.Agents.Submit(ctx, keyOf(node), api.TaskRequest{
+					ID: nodetask.StepID(&tasks[0], "restart-seid"), Type: plan.TaskRestartSeid, Params: []byte("{}"),
+				})
+			}),
+			dies: "dies after patch SeiNodeTask status #1",
+			want: "the task restart was sent to the node while the plan NodeUpdate is about to stop seid",
+		},
+		{
+			name: "it has a greater budget than it says", workload: rolled,
+			broken: func(inner reconcile.Reconciler, _ scope.Tools) reconcile.Reconciler {
+				inner.(*seinode.Reconciler).Platform.MaxConcurrentUpdates = 2
+				return inner
+			},
+			want: "more nodes have a place in the update budget than it has: alpha, beta",
+		},
+		{
 			name: "it does something on its way out", workload: serviceDeleted,
 			broken: func(inner reconcile.Reconciler, tools scope.Tools) reconcile.Reconciler {
 				return reconciler(func(ctx context.Context, request reconcile.Request) (result reconcile.Result, err error) {
@@ -136,5 +232,23 @@ func TestAnOperatorThatDoesNotBehaveIsNoticed(t *testing.T) {
 				t.Errorf("%q is not in what was found:\n%s", c.want, all)
 			}
 		})
+	}
+}
+
+func TestADeathThatLeavesTheSameWorldIsLeftOut(t *testing.T) {
+	points, same := pointsOf([]write{
+		{kind: "a", before: "1", after: "2"}, {kind: "b", before: "2", after: "3"}, {kind: "a", before: "4", after: "5"}, {kind: "a"},
+	})
+	want := []point{
+		{kind: "a", nth: 1},
+		{kind: "a", nth: 1, after: true},
+		{kind: "b", nth: 1, after: true},
+		{kind: "a", nth: 2},
+		{kind: "a", nth: 2, after: true},
+		{kind: "a", nth: 3},
+		{kind: "a", nth: 3, after: true},
+	}
+	if !slices.Equal(points, want) || same != 1 {
+		t.Errorf("the points are %v, and %d are left out", points, same)
 	}
 }

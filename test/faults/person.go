@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
+	"github.com/sei-operator/sei-operator/internal/platform"
 	"github.com/sei-operator/sei-operator/test/nodes"
 )
 
@@ -23,13 +24,20 @@ const (
 
 // Person does what people do in a workload, at their pace: while a person waits, the
 // operator works, and nothing happens between two acts of a person.
-type Person struct{ run *run }
+type Person struct {
+	run *run
+	// node is the name of the node that it is about.
+	node string
+}
+
+// Of is the same person, about another node.
+func (p *Person) Of(node string) *Person { return &Person{run: p.run, node: node} }
 
 // FullNode is the smallest SeiNode.
 func (p *Person) FullNode(change ...func(*v1alpha1.SeiNode)) *v1alpha1.SeiNode {
 	node := &v1alpha1.SeiNode{
-		ObjectMeta: metav1.ObjectMeta{Name: Node},
-		Spec:       v1alpha1.SeiNodeSpec{ChainID: "testnet-1", Image: Image, FullNode: &v1alpha1.FullNodeSpec{}},
+		ObjectMeta: metav1.ObjectMeta{Name: p.node},
+		Spec:       v1alpha1.SeiNodeSpec{ChainID: p.Chain(), Image: Image, FullNode: &v1alpha1.FullNodeSpec{}},
 	}
 	for _, f := range change {
 		f(node)
@@ -70,7 +78,7 @@ func (p *Person) Edit(change func(*v1alpha1.SeiNode)) {
 	before := node.DeepCopy()
 	change(node)
 	if err := p.run.world.person.Patch(p.run.t.Context(), node, client.MergeFrom(before)); err != nil {
-		p.run.t.Fatalf("editing %s: %v", Node, err)
+		p.run.t.Fatalf("editing %s: %v", p.node, err)
 	}
 }
 
@@ -90,7 +98,7 @@ func (p *Person) EmptyStatus() {
 	p.run.t.Helper()
 	empty := client.RawPatch(types.MergePatchType, []byte(`{"status":null}`))
 	if err := p.run.world.cluster.Operator(p.run.t).Status().Patch(p.run.t.Context(), p.SeiNode(), empty); err != nil {
-		p.run.t.Fatalf("emptying the status of %s: %v", Node, err)
+		p.run.t.Fatalf("emptying the status of %s: %v", p.node, err)
 	}
 }
 
@@ -98,8 +106,8 @@ func (p *Person) EmptyStatus() {
 func (p *Person) SeiNode() *v1alpha1.SeiNode {
 	p.run.t.Helper()
 	node := &v1alpha1.SeiNode{}
-	if !p.Get(Node, node) {
-		p.run.fails("the SeiNode %s is gone", Node)
+	if !p.Get(p.node, node) {
+		p.run.fails("the SeiNode %s is gone", p.node)
 	}
 	return node
 }
@@ -108,7 +116,7 @@ func (p *Person) SeiNode() *v1alpha1.SeiNode {
 func (p *Person) Pod() *corev1.Pod {
 	p.run.t.Helper()
 	pod := &corev1.Pod{}
-	if !p.Get(Node+"-0", pod) {
+	if !p.Get(p.node+"-0", pod) {
 		return nil
 	}
 	return pod
@@ -139,15 +147,15 @@ func (p *Person) Has(kind v1alpha1.ConditionType, reason v1alpha1.ConditionReaso
 }
 
 // Sidecar is the handle of the node's sidecar.
-func (p *Person) Sidecar() *nodes.Node { return p.run.sidecars.Node(p.run.namespace, Node) }
+func (p *Person) Sidecar() *nodes.Node { return p.run.sidecars.Node(p.run.namespace, p.node) }
 
 // CutOff makes the sidecar of the node unreachable until the function is called.
 func (p *Person) CutOff() (restore func()) {
 	undo := p.Sidecar().BlackHole()
-	p.run.deaf++
+	p.run.deaf[p.node]++
 	return func() {
 		undo()
-		p.run.deaf--
+		p.run.deaf[p.node]--
 	}
 }
 
@@ -168,6 +176,13 @@ func (p *Person) Until(what string, holds func() bool) {
 		}
 	}
 	p.run.fails("a person waited in vain for %s", what)
+}
+
+// Upgrade ends the operator and starts one with other settings, as the next version of
+// it would have them. Whoever comes after its death has them too.
+func (p *Person) Upgrade(change func(*platform.Settings)) {
+	p.run.t.Helper()
+	p.WithoutOperator(func() { change(&p.run.platform) })
 }
 
 // WithoutOperator does something while there is no operator.

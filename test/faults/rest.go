@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,14 +33,15 @@ const patience = 60 * time.Second
 // rest lets everybody work until nothing moves: neither the operator, nor Kubernetes,
 // nor a sidecar. The clock stands still meanwhile.
 func (r *run) rest() {
+	r.rests++
 	// Everything that matters comes with an event, but for the ends of what a sidecar
 	// does when nobody is connected to it.
 	look := time.NewTicker(20 * time.Millisecond)
 	defer look.Stop()
 	for end := time.Now().Add(patience); ; {
 		if r.life != nil {
-			if node, ok := r.next(); ok {
-				r.reconcile(node)
+			if work, ok := r.next(); ok {
+				r.reconcile(work)
 				end = time.Now().Add(patience)
 				continue
 			}
@@ -62,29 +65,36 @@ func (r *run) rest() {
 // objects are those in the namespace of a run.
 type objects struct {
 	nodes    v1alpha1.SeiNodeList
+	tasks    v1alpha1.SeiNodeTaskList
 	sets     appsv1.StatefulSetList
 	services corev1.ServiceList
 	configs  corev1.ConfigMapList
 	pods     corev1.PodList
 	claims   corev1.PersistentVolumeClaimList
+	leases   coordinationv1.LeaseList
+	secrets  metav1.PartialObjectMetadataList
 }
 
 func (o *objects) lists() []client.ObjectList {
-	return []client.ObjectList{&o.nodes, &o.sets, &o.services, &o.configs, &o.pods, &o.claims}
+	return []client.ObjectList{&o.nodes, &o.tasks, &o.sets, &o.services, &o.configs, &o.pods, &o.claims, &o.leases, &o.secrets}
 }
 
 func (r *run) read(reader client.Reader) *objects {
 	found := &objects{}
+	found.secrets.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
 	for _, list := range found.lists() {
 		options := []client.ListOption{client.InNamespace(r.namespace)}
 		switch list.(type) {
 		case *corev1.ServiceList, *corev1.ConfigMapList:
 			options = append(options, client.HasLabels{v1alpha1.LabelNode})
+		case *coordinationv1.LeaseList:
+			options = []client.ListOption{client.InNamespace(operatorNamespace), client.HasLabels{v1alpha1.LabelReservation}}
 		}
 		if err := reader.List(r.t.Context(), list, options...); err != nil {
 			r.fails("reading %T: %v", list, err)
 		}
 	}
+	found.leases.Items = slices.DeleteFunc(found.leases.Items, func(l coordinationv1.Lease) bool { return holderNamespace(&l) != r.namespace })
 	return found
 }
 
@@ -160,9 +170,15 @@ func kubernetesMoves(o *objects) string {
 			return what
 		}
 	}
-	for i := range o.claims.Items {
-		if claim := &o.claims.Items[i]; claim.DeletionTimestamp != nil || claim.Status.Phase != corev1.ClaimBound {
+	return claimsMove(o.claims.Items)
+}
+
+func claimsMove(claims []corev1.PersistentVolumeClaim) string {
+	for i := range claims {
+		if claim := &claims[i]; claim.DeletionTimestamp != nil || claim.Status.Phase != corev1.ClaimBound {
 			return fmt.Sprintf("the claim %s is %s", claim.Name, claim.Status.Phase)
+		} else if has := claim.Status.Capacity.Storage(); has.Cmp(*claim.Spec.Resources.Requests.Storage()) < 0 {
+			return fmt.Sprintf("the claim %s has %s and grows", claim.Name, has)
 		}
 	}
 	return ""
@@ -208,10 +224,13 @@ func (r *run) sidecarMoves(o *objects) string {
 		}
 		for j := range o.pods.Items {
 			pod := &o.pods.Items[j]
-			if r.life == nil || r.deaf > 0 || pod.Labels[v1alpha1.LabelNode] != node.Name || !plan.PodAlive(pod) {
+			if r.life == nil || r.deaf[node.Name] > 0 || pod.Labels[v1alpha1.LabelNode] != node.Name || !plan.PodAlive(pod) {
 				continue
 			}
 			if what := r.untold(node, pod); what != "" {
+				return what
+			}
+			if what := r.untoldTask(node, o.tasks.Items); what != "" {
 				return what
 			}
 		}
@@ -242,6 +261,18 @@ func (r *run) untold(node *v1alpha1.SeiNode, pod *corev1.Pod) string {
 	return ""
 }
 
+// untoldTask says which SeiNodeTask the operator has to be told of that its sidecar has
+// ended.
+func (r *run) untoldTask(node *v1alpha1.SeiNode, tasks []v1alpha1.SeiNodeTask) string {
+	for i := range tasks {
+		task := &tasks[i]
+		if task.Status.Phase == v1alpha1.TaskPhaseRunning && task.Spec.Target.NodeRef.Name == node.Name && r.ended(node, task.Status.TaskID, 0) {
+			return fmt.Sprintf("the operator does not know that the sidecar of %s has ended the task %s", node.Name, task.Name)
+		}
+	}
+	return ""
+}
+
 // ended tells whether a sidecar has ended a task in a way that the operator has not
 // counted yet.
 func (r *run) ended(node *v1alpha1.SeiNode, id string, counted int) bool {
@@ -257,7 +288,7 @@ func (r *run) ended(node *v1alpha1.SeiNode, id string, counted int) bool {
 func essence(status api.Status) api.Status {
 	return api.Status{
 		Approved: status.Approved, Approval: status.Approval, Held: status.Held, Config: status.Config, NodeID: status.NodeID,
-		Seid: api.Seid{State: status.Seid.State, Instance: status.Seid.Instance},
+		Seid: api.Seid{State: status.Seid.State, Instance: status.Seid.Instance, SafeToStop: status.Seid.SafeToStop},
 	}
 }
 

@@ -15,7 +15,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
+	"github.com/sei-operator/sei-operator/internal/platform"
 	"github.com/sei-operator/sei-operator/test/nodes"
+)
+
+// job is a node that one of the controllers is to look at.
+type job struct {
+	controller string
+	node       types.NamespacedName
+}
+
+// The controllers.
+const (
+	ofNodes = "seinode"
+	ofTasks = "seinodetask"
 )
 
 // result is what is left of a run.
@@ -38,17 +51,19 @@ type run struct {
 	namespace string
 	sidecars  *nodes.Fleet
 	clock     *clocktesting.FakePassiveClock
+	platform  platform.Settings
 	life      *life // nil while there is no operator
 
 	// Used by the goroutine of the run alone.
-	due        map[types.NamespacedName]time.Time
-	failures   map[types.NamespacedName]int
+	due        map[job]time.Time
+	failures   map[job]int
 	reconciles int
-	deaf       int // how many wishes there are that sidecars cannot be reached
+	rests      int
+	deaf       map[string]int // by node: how many wishes there are that its sidecar cannot be reached
 
 	mu         sync.Mutex
 	something  chan struct{} // has an element when something happened
-	queue      []types.NamespacedName
+	queue      []job
 	history    history
 	armed      bool
 	died       bool
@@ -64,8 +79,9 @@ func execute(t *testing.T, w *world, workload Workload, around wrap, where *poin
 		t: t, world: w, workload: workload, wrap: around, point: where,
 		namespace: w.cluster.Namespace(t),
 		// It starts at the real time, which pods and their containers live by.
-		clock: clocktesting.NewFakePassiveClock(time.Now()),
-		due:   map[types.NamespacedName]time.Time{}, failures: map[types.NamespacedName]int{},
+		clock: clocktesting.NewFakePassiveClock(time.Now()), platform: platform.Default(),
+		deaf: map[string]int{},
+		due:  map[job]time.Time{}, failures: map[job]int{},
 		something: make(chan struct{}, 1), history: newHistory(), count: map[string]int{},
 	}
 	r.sidecars = nodes.Start(t, w.cluster, nodes.Options{Namespace: r.namespace})
@@ -93,7 +109,15 @@ func (r *run) clear() {
 			r.t.Errorf("letting %s go: %v", node.Name, err)
 		}
 	}
-	for _, kind := range []client.Object{&v1alpha1.SeiNode{}, &appsv1.StatefulSet{}, &corev1.PersistentVolumeClaim{}} {
+	for _, task := range r.read(r.world.person).tasks.Items {
+		before := task.DeepCopy()
+		task.Finalizers = nil
+		if err := r.world.person.Patch(r.t.Context(), &task, client.MergeFrom(before)); err != nil {
+			r.t.Errorf("letting %s go: %v", task.Name, err)
+		}
+	}
+	r.clearReservations()
+	for _, kind := range []client.Object{&v1alpha1.SeiNodeTask{}, &v1alpha1.SeiNode{}, &appsv1.StatefulSet{}, &corev1.PersistentVolumeClaim{}} {
 		if err := r.world.person.DeleteAllOf(r.t.Context(), kind, client.InNamespace(r.namespace), client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
 			r.t.Errorf("clearing the namespace %s: %v", r.namespace, err)
 		}
@@ -114,7 +138,7 @@ func (r *run) through() (end string, ok bool) {
 			panic(reason)
 		}
 	}()
-	p := &Person{run: r}
+	p := &Person{run: r, node: Node}
 	r.start()
 	if r.workload.Prepare != nil {
 		r.workload.Prepare(p)
@@ -126,6 +150,7 @@ func (r *run) through() (end string, ok bool) {
 	r.settle()
 	r.look()
 	r.checkLedgers()
+	r.checkReservations()
 	return r.state(), true
 }
 
@@ -141,7 +166,7 @@ func (r *run) start() {
 	clear(r.due)
 	clear(r.failures)
 	for _, node := range r.knownNodes() {
-		r.enqueue(node)
+		r.wake(node)
 	}
 }
 
@@ -162,13 +187,13 @@ const maxReconciles = 2000
 
 // reconcile has the operator look at a node. The clock moves a little, because two
 // moments are never the same.
-func (r *run) reconcile(node types.NamespacedName) {
+func (r *run) reconcile(work job) {
 	if r.reconciles++; r.reconciles > maxReconciles {
 		r.fails("it does not come to rest: %d reconciles", maxReconciles)
 	}
 	r.pass(time.Millisecond)
-	delete(r.due, node)
-	result, died, err := r.life.work(node)
+	delete(r.due, work)
+	result, died, err := r.life.work(work)
 	switch {
 	case died:
 		r.stop()
@@ -176,23 +201,23 @@ func (r *run) reconcile(node types.NamespacedName) {
 		r.pass(time.Second)
 		r.start()
 	case err != nil:
-		r.failures[node]++
-		r.requeue(node, min(20*time.Millisecond<<r.failures[node], 30*time.Second))
+		r.failures[work]++
+		r.requeue(work, min(20*time.Millisecond<<r.failures[work], 30*time.Second))
 	case result.RequeueAfter > 0:
-		r.failures[node] = 0
-		r.requeue(node, result.RequeueAfter)
+		r.failures[work] = 0
+		r.requeue(work, result.RequeueAfter)
 	default:
-		r.failures[node] = 0
+		r.failures[work] = 0
 	}
 }
 
-func (r *run) requeue(node types.NamespacedName, after time.Duration) {
+func (r *run) requeue(work job, after time.Duration) {
 	if after < atOnce {
 		r.pass(after)
-		r.enqueue(node)
+		r.enqueue(work)
 		return
 	}
-	r.due[node] = r.clock.Now().Add(after)
+	r.due[work] = r.clock.Now().Add(after)
 }
 
 func (r *run) pass(d time.Duration) { r.clock.SetTime(r.clock.Now().Add(d)) }
@@ -200,13 +225,13 @@ func (r *run) pass(d time.Duration) { r.clock.SetTime(r.clock.Now().Add(d)) }
 // advance moves the clock to the next moment at which the operator wants to look at
 // a node, and tells whether there is one.
 func (r *run) advance() bool {
-	var next types.NamespacedName
-	for node, due := range r.due {
-		if next.Name == "" || due.Before(r.due[next]) {
-			next = node
+	var next job
+	for work, due := range r.due {
+		if next.controller == "" || due.Before(r.due[next]) {
+			next = work
 		}
 	}
-	if next.Name == "" {
+	if next.controller == "" {
 		return false
 	}
 	if due := r.due[next]; due.After(r.clock.Now()) {
@@ -239,7 +264,8 @@ func (r *run) look() {
 	before := len(r.writes)
 	r.mu.Unlock()
 	for _, node := range r.knownNodes() {
-		r.reconcile(node)
+		r.reconcile(job{ofNodes, node})
+		r.reconcile(job{ofTasks, node})
 	}
 	r.mu.Lock()
 	unasked := slices.Clone(r.writes[before:])
@@ -250,26 +276,38 @@ func (r *run) look() {
 	r.settle()
 }
 
-// next takes a node out of the queue.
-func (r *run) next() (types.NamespacedName, bool) {
+// next takes a job out of the queue.
+func (r *run) next() (job, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.queue) == 0 {
-		return types.NamespacedName{}, false
+		return job{}, false
 	}
-	node := r.queue[0]
+	work := r.queue[0]
 	r.queue = r.queue[1:]
-	return node, true
+	return work, true
 }
 
-// enqueue has a node looked at.
-func (r *run) enqueue(node types.NamespacedName) {
+// enqueue has a controller look at a node.
+func (r *run) enqueue(work job) {
 	r.mu.Lock()
-	if !slices.Contains(r.queue, node) {
-		r.queue = append(r.queue, node)
+	if !slices.Contains(r.queue, work) {
+		r.queue = append(r.queue, work)
 	}
 	r.mu.Unlock()
 	r.happened()
+}
+
+// wake has all controllers look at a node, as its sidecar does. Which of them comes
+// first is the workload's choice.
+func (r *run) wake(node types.NamespacedName) {
+	order := []string{ofNodes, ofTasks}
+	if r.workload.TasksFirst {
+		order = []string{ofTasks, ofNodes}
+	}
+	for _, controller := range order {
+		r.enqueue(job{controller, node})
+	}
 }
 
 func (r *run) happened() {

@@ -39,7 +39,7 @@ func (r *run) state() string {
 		for i, uid := range uids {
 			names = append(names, string(uid), fmt.Sprintf("UID(%s %s %d)", key.kind, key.name, i+1))
 			if key.kind == "PersistentVolumeClaim" {
-				claims[key.name] = ran(r.sidecars.Ledger(uid))
+				claims[key.name] = ran(r.sidecars.Ledger(uid), r.workload.AnyOrder)
 			}
 		}
 	}
@@ -50,6 +50,7 @@ func (r *run) state() string {
 		}
 	}
 	r.mu.Unlock()
+	slices.Sort(destroyed) // which node of several comes first does not matter
 	text, err := json.MarshalIndent(map[string]any{
 		"objects": all, "objects that there ever were": made, "tasks on the volume": claims, "deleted by the operator": destroyed,
 	}, "", " ")
@@ -68,10 +69,13 @@ type task struct {
 	Params  json.RawMessage
 }
 
-func ran(ledger []nodes.Entry) []task {
+func ran(ledger []nodes.Entry, anyOrder bool) []task {
 	var all []task
 	for _, e := range ledger {
 		all = append(all, task{Type: e.Type, Run: e.Run, Outcome: e.Outcome, Params: e.Params})
+	}
+	if anyOrder {
+		slices.SortStableFunc(all, func(a, b task) int { return strings.Compare(a.Type, b.Type) })
 	}
 	return all
 }
@@ -132,7 +136,9 @@ func cleaned(object client.Object) map[string]any {
 
 var (
 	moment = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
-	token  = regexp.MustCompile(`kube-api-access-[a-z0-9]{5}`)
+	// Ids of tasks on nodes follow from the uids of SeiNodeTasks.
+	id    = regexp.MustCompile(`\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)
+	token = regexp.MustCompile(`kube-api-access-[a-z0-9]{5}`)
 	// Hashes differ from run to run because the uid of the node is in what is hashed.
 	hash = regexp.MustCompile(`\b([0-9a-f]{64}|[0-9a-f]{40}|[0-9a-f]{16})\b`)
 )
@@ -140,6 +146,7 @@ var (
 // renamed gives hashes names by the order in which they appear.
 func renamed(text string) string {
 	text = moment.ReplaceAllString(text, "TIME")
+	text = id.ReplaceAllString(text, "ID")
 	text = token.ReplaceAllString(text, "kube-api-access")
 	known := map[string]string{}
 	return hash.ReplaceAllStringFunc(text, func(found string) string {

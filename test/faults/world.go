@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,18 +23,23 @@ import (
 type world struct {
 	cluster *cluster.Cluster
 	cached  client.Client
-	live    client.Reader
-	person  client.WithWatch
+	// metadata answers reads of the metadata of Secrets.
+	metadata client.Reader
+	live     client.Reader
+	person   client.WithWatch
 
 	mu   sync.Mutex
 	runs map[string]*run // by namespace
 }
 
+// operatorNamespace is where the shipped role lets the operator have its Leases.
+const operatorNamespace = "sei-system"
+
 // watched are the kinds that wake the operator.
 func watched() []client.Object {
 	return []client.Object{
-		&v1alpha1.SeiNode{}, &appsv1.StatefulSet{}, &corev1.Service{}, &corev1.ConfigMap{},
-		&corev1.Pod{}, &corev1.PersistentVolumeClaim{},
+		&v1alpha1.SeiNode{}, &v1alpha1.SeiNodeTask{}, &appsv1.StatefulSet{}, &corev1.Service{}, &corev1.ConfigMap{},
+		&corev1.Pod{}, &corev1.PersistentVolumeClaim{}, &coordinationv1.Lease{}, secretMetadata(),
 	}
 }
 
@@ -43,7 +49,7 @@ func newWorld(t *testing.T) *world {
 	w := &world{cluster: c, person: c.Person(t), runs: map[string]*run{}}
 	scheme, err := kube.NewScheme()
 	must(t, err)
-	options, err := kube.CacheOptions(nil)
+	options, err := kube.CacheOptions(nil, operatorNamespace)
 	must(t, err)
 	operator, err := crcluster.New(w.cluster.OperatorConfig(t), func(o *crcluster.Options) {
 		o.Scheme, o.Cache, o.Client, o.Logger = scheme, options, client.Options{Cache: kube.ClientCacheOptions()}, logr.Discard()
@@ -70,7 +76,7 @@ func newWorld(t *testing.T) *world {
 	if !operator.GetCache().WaitForCacheSync(t.Context()) {
 		t.Fatal("the cache did not come up")
 	}
-	w.cached, w.live = operator.GetClient(), operator.GetAPIReader()
+	w.cached, w.metadata, w.live = operator.GetClient(), operator.GetCache(), operator.GetAPIReader()
 	return w
 }
 
@@ -80,7 +86,7 @@ func (w *world) saw(before, after any) {
 		return
 	}
 	old, _ := before.(client.Object)
-	if r := w.runIn(object.GetNamespace()); r != nil {
+	if r := w.runOf(object); r != nil {
 		r.saw(old, object)
 	}
 }
@@ -90,13 +96,19 @@ func (w *world) lost(object any) {
 		object = gone.Obj
 	}
 	if object, ok := object.(client.Object); ok {
-		if r := w.runIn(object.GetNamespace()); r != nil {
+		if r := w.runOf(object); r != nil {
 			r.lost(object)
 		}
 	}
 }
 
-func (w *world) runIn(namespace string) *run {
+// runOf is the run that an object belongs to. Leases are all in one namespace, and say
+// whose they are.
+func (w *world) runOf(object client.Object) *run {
+	namespace := object.GetNamespace()
+	if lease, ok := object.(*coordinationv1.Lease); ok {
+		namespace = holderNamespace(lease)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.runs[namespace]

@@ -3,6 +3,7 @@ package nodes
 import (
 	"context"
 	"sync"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -70,11 +71,11 @@ func (l *life) mount() error {
 	if l.mounted.document, err = f.read(l.ctx, namespace, l.pod.document); err != nil {
 		return err
 	}
-	signingKey, err := f.read(l.ctx, namespace, l.pod.signingKey)
+	signingKey, err := l.await(l.pod.signingKey)
 	if err != nil {
 		return err
 	}
-	nodeKey, err := f.read(l.ctx, namespace, l.pod.nodeKey)
+	nodeKey, err := l.await(l.pod.nodeKey)
 	if err != nil {
 		return err
 	}
@@ -87,6 +88,24 @@ func (l *life) mount() error {
 		l.mounted.nodeID = id
 	}
 	return nil
+}
+
+// await is the content of a mounted file. As long as it is not there no container
+// starts, and the kubelet looks again and again.
+func (l *life) await(file *mountedFile) ([]byte, error) {
+	look := time.NewTicker(50 * time.Millisecond)
+	defer look.Stop()
+	for {
+		content, err := l.node.fleet.read(l.ctx, l.node.key.Namespace, file)
+		if err != nil || content != nil || file == nil {
+			return content, err
+		}
+		select {
+		case <-look.C:
+		case <-l.ctx.Done():
+			return nil, l.ctx.Err()
+		}
+	}
 }
 
 func (l *life) boot() {

@@ -47,6 +47,7 @@ type Fleet struct {
 	nodes   map[types.NamespacedName]*Node
 	volumes map[types.UID]*volume
 	lives   map[types.NamespacedName]*life
+	signers map[string]*process // by public key
 	calls   []Call
 }
 
@@ -71,6 +72,7 @@ func Start(tb testing.TB, c *cluster.Cluster, o Options) *Fleet {
 		nodes:   map[types.NamespacedName]*Node{},
 		volumes: map[types.UID]*volume{},
 		lives:   map[types.NamespacedName]*life{},
+		signers: map[string]*process{},
 	}
 	factory := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithNamespace(o.Namespace),
 		informers.WithTweakListOptions(func(options *metav1.ListOptions) { options.LabelSelector = v1alpha1.LabelNode }))
@@ -189,5 +191,29 @@ func (f *Fleet) end(key types.NamespacedName) {
 	if l := f.lives[key]; l != nil {
 		l.end()
 		delete(f.lives, key)
+	}
+}
+
+// signs is told when a seid begins to run with a signing key. Two at once is what no
+// operator may ever bring about, whatever the test is about.
+func (f *Fleet) signs(p *process, key string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if key == "" {
+		return
+	}
+	if other := f.signers[key]; other != nil && other != p {
+		f.t.Errorf("%s and %s sign at once with the key %s", other.sidecar.node.key, p.sidecar.node.key, key)
+	}
+	f.signers[key] = p
+}
+
+func (f *Fleet) signsNoMore(p *process) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for key, signer := range f.signers {
+		if signer == p {
+			delete(f.signers, key)
+		}
 	}
 }

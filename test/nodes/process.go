@@ -69,6 +69,7 @@ func (p *process) start(approved supervisor.Identity) {
 	p.started++
 	p.pid, p.instance, p.since = 100+p.started, uuid.NewString(), time.Now()
 	p.sidecar.volume.setData(true)
+	p.sidecar.node.fleet.signs(p, found.PublicKey)
 }
 
 func (p *process) exit(cause string) {
@@ -76,7 +77,15 @@ func (p *process) exit(cause string) {
 		return
 	}
 	p.pid, p.since = 0, time.Now()
+	p.sidecar.node.fleet.signsNoMore(p)
 	p.lastExit = api.Exit{Time: p.since, Cause: cause}
+}
+
+// end is that of the pod.
+func (p *process) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.exit(string(supervisor.Requested))
 }
 
 // restart replaces seid by a new one, and tells of both.

@@ -94,9 +94,9 @@ func (s *sidecar) markNotReady(_ context.Context, x engine.Execution, p tasks.Ma
 	return result, nil
 }
 
-func (s *sidecar) releaseHold(_ context.Context, x engine.Execution, _ tasks.ReleaseHold) (any, error) {
+func (s *sidecar) releaseHold(_ context.Context, x engine.Execution, p tasks.ReleaseHold) (any, error) {
 	before := s.consent.State()
-	switch err := s.consent.Release(x.SubmittedAt()); {
+	switch err := s.consent.Release(p.Of(x.SubmittedAt())); {
 	case errors.Is(err, consent.ErrHeldLater):
 		return nil, engine.Terminal(tasks.ReasonSuperseded, "%w", err)
 	case err != nil:
@@ -192,11 +192,11 @@ func (s *sidecar) discoverPeers(_ context.Context, _ engine.Execution, p tasks.D
 func (s *sidecar) configureStateSync(_ context.Context, _ engine.Execution, p tasks.ConfigureStateSync) (any, error) {
 	s.volume.mu.Lock()
 	defer s.volume.mu.Unlock()
-	if s.volume.hasData {
+	if s.volume.hasData && !p.CheckOnly {
 		return tasks.ConfigureStateSyncResult{Note: "the volume holds data of the chain, so seid goes on from there and does no state sync"}, nil
 	}
 	// The witnesses are believed: there is no chain behind them.
-	return tasks.ConfigureStateSyncResult{Changed: true, TrustHeight: 1000, TrustHash: strings.Repeat("A", 64), Servers: p.RPCServers}, nil
+	return tasks.ConfigureStateSyncResult{Changed: !p.CheckOnly, TrustHeight: 1000, TrustHash: strings.Repeat("A", 64), Servers: p.RPCServers}, nil
 }
 
 // awaitCondition is met at once: there is no chain to wait for.

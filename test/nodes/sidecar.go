@@ -136,4 +136,5 @@ func (s *sidecar) close() {
 	_ = s.engine.Close(context.WithoutCancel(s.life.ctx))
 	s.watcher.Wait()
 	s.serving.Wait()
+	s.seid.end()
 }

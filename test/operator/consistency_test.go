@@ -24,7 +24,7 @@ func TestTheCacheGivesBackWhatWasWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cached, err := kube.CacheOptions(nil)
+	cached, err := kube.CacheOptions(nil, "sei-system")
 	if err != nil {
 		t.Fatal(err)
 	}

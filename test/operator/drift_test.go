@@ -5,6 +5,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -122,6 +124,60 @@ func TestForeignEditsArePutRight(t *testing.T) {
 	if now := r.pod("alpha", "the pod", func(*corev1.Pod) bool { return true }); now.UID == pod.UID {
 		t.Log("the pod survived being scaled to zero for a moment")
 	}
+}
+
+// What somebody adds takes nothing from us, and would be in the next pod. It goes, and
+// no pod with it. What comes back is told of and left, until a plan comes by.
+func TestWhatIsAddedToTheTemplateIsRemovedOnce(t *testing.T) {
+	w := &writes{}
+	r := newRig(t, w.record)
+	r.create(r.fullNode("alpha"))
+	node := r.ready("alpha")
+	pod := r.pod("alpha", "the pod", func(*corev1.Pod) bool { return true })
+	before, set := &appsv1.StatefulSet{}, &appsv1.StatefulSet{}
+	r.get("alpha", before)
+	tamper := func() {
+		r.get("alpha", set)
+		change(r, set, func(s *appsv1.StatefulSet) {
+			seid := &s.Spec.Template.Spec.Containers[0]
+			seid.LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"false"}}}}
+			s.Spec.Template.Spec.Containers = append(s.Spec.Template.Spec.Containers, corev1.Container{Name: "theirs", Image: image})
+			s.Spec.Template.Spec.DNSPolicy = corev1.DNSDefault
+			metav1.SetMetaDataAnnotation(&s.Spec.Template.ObjectMeta, "example.com/mine", "kept")
+		})
+	}
+	w.forget()
+	tamper()
+	clean := r.statefulSet("alpha", "what was added to be removed", func(s *appsv1.StatefulSet) bool {
+		return s.Generation > set.Generation && equality.Semantic.DeepEqual(s.Spec.Template.Spec, before.Spec.Template.Spec)
+	})
+	if note := clean.Annotations[v1alpha1.AnnotationRemovedFromTemplate]; !contains(note, "livenessProbe") || !contains(note, "theirs") || !contains(note, "dnsPolicy") {
+		t.Errorf("it says that it removed %q", note)
+	}
+	if clean.Spec.Template.Annotations["example.com/mine"] != "kept" {
+		t.Error("an annotation of somebody else was removed")
+	}
+
+	tamper()
+	r.until("alpha", "the node to tell", func(n *v1alpha1.SeiNode) bool {
+		c := meta.FindStatusCondition(n.Status.Conditions, string(v1alpha1.ConditionNodeUpdateInProgress))
+		return has(v1alpha1.ConditionNodeUpdateInProgress, metav1.ConditionFalse, v1alpha1.ReasonForeignTemplate)(n) && contains(c.Message, "livenessProbe")
+	})
+	r.settled("alpha")
+	if r.get("alpha", clean); clean.Generation != set.Generation || len(w.of("apply", "StatefulSet")) != 0 {
+		t.Errorf("it changed the StatefulSet again: %v", w.all())
+	}
+	after := r.ready("alpha")
+	if same := r.pod("alpha", "the pod", func(*corev1.Pod) bool { return true }); same.UID != pod.UID || after.Status.LastPlan.StartTime != node.Status.LastPlan.StartTime {
+		t.Error("more than that was done")
+	}
+
+	r.edit("alpha", func(n *v1alpha1.SeiNode) { n.Spec.Image = image + ".1" })
+	fresh := r.pod("alpha", "a new pod", func(p *corev1.Pod) bool { return p.UID != pod.UID })
+	if len(fresh.Spec.Containers) != 1 || fresh.Spec.Containers[0].LivenessProbe != nil {
+		t.Errorf("the new pod has %+v", fresh.Spec.Containers)
+	}
+	r.until("alpha", "nothing to be told any more", has(v1alpha1.ConditionNodeUpdateInProgress, metav1.ConditionFalse, v1alpha1.ReasonUpToDate))
 }
 
 func TestARestartOverAConvergedFleetWritesNothing(t *testing.T) {

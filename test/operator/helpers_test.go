@@ -2,9 +2,6 @@ package operator_test
 
 import (
 	"context"
-	"crypto/ed25519"
-	"encoding/base64"
-	"encoding/json"
 	"slices"
 	"strings"
 
@@ -15,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
+	shared "github.com/sei-operator/sei-operator/test/rig"
 )
 
 func contains(text, part string) bool { return strings.Contains(text, part) }
@@ -58,39 +56,16 @@ func (r *rig) watchImages(name string) func() []string {
 
 // validator is a SeiNode with its keys in Secrets.
 func (r *rig) validator(name string) *v1alpha1.SeiNode {
-	return &v1alpha1.SeiNode{
-		ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: name},
-		Spec: v1alpha1.SeiNodeSpec{ChainID: "testnet-1", Image: image, Validator: &v1alpha1.ValidatorSpec{
-			SigningKey: &v1alpha1.KeySource{Secret: &v1alpha1.KeySecret{SecretName: name + "-signing"}},
-			NodeKey:    &v1alpha1.KeySource{Secret: &v1alpha1.KeySecret{SecretName: name + "-node"}},
-		}},
-	}
+	return shared.Validator(r.key(name), "testnet-1")
 }
 
 // createKeys makes the Secrets that validator names, and returns the public key.
 func (r *rig) createKeys(name string) string {
 	r.t.Helper()
-	key := func(kind string) (public, private map[string]string) {
-		pub, priv, err := ed25519.GenerateKey(nil)
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		_ = kind
-		return map[string]string{"type": "tendermint/PubKeyEd25519", "value": base64.StdEncoding.EncodeToString(pub)},
-			map[string]string{"type": "tendermint/PrivKeyEd25519", "value": base64.StdEncoding.EncodeToString(priv)}
-	}
-	secret := func(suffix, entry string, content map[string]any) {
-		raw, err := json.Marshal(content)
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		r.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: name + suffix}, Data: map[string][]byte{entry: raw}})
-	}
-	public, private := key("signing")
-	secret("-signing", "priv_validator_key.json", map[string]any{"pub_key": public, "priv_key": private})
-	_, node := key("node")
-	secret("-node", "node_key.json", map[string]any{"priv_key": node})
-	return public["value"]
+	signing := shared.NewKey(r.t)
+	r.create(shared.SigningSecret(r.t, r.key(name+"-signing"), signing))
+	r.create(shared.NodeSecret(r.t, r.key(name+"-node"), shared.NewKey(r.t)))
+	return signing.Public()
 }
 
 func slicesContains(list []string, item string) bool { return slices.Contains(list, item) }

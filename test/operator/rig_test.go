@@ -4,16 +4,12 @@
 package operator_test
 
 import (
-	"context"
 	"fmt"
-	"sync"
 	"testing"
 
-	"github.com/go-logr/logr/testr"
 	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,15 +17,15 @@ import (
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
 	"github.com/sei-operator/sei-operator/internal/operator"
-	"github.com/sei-operator/sei-operator/internal/platform"
 	"github.com/sei-operator/sei-operator/test/cluster"
 	"github.com/sei-operator/sei-operator/test/nodes"
+	shared "github.com/sei-operator/sei-operator/test/rig"
 )
 
 func TestMain(m *testing.M) { cluster.Main(m) }
 
 // image is one that the lab's pods start with.
-const image = "registry.example.com/seid:v1"
+const image = shared.Image
 
 // rig is a namespace, a person in it, and an operator that may be stopped and
 // started again.
@@ -50,10 +46,7 @@ func newRig(tb testing.TB, change ...func(*operator.Config)) *rig {
 	c := cluster.Get(tb)
 	r := &rig{t: tb, cluster: c, person: c.Person(tb), namespace: c.Namespace(tb)}
 	r.sidecars = nodes.Start(tb, c, nodes.Options{Namespace: r.namespace})
-	r.config = operator.Config{
-		Kubernetes: c.OperatorConfig(tb), Platform: smallNodes(), Log: testr.NewWithInterface(quietLog{}, testr.Options{}),
-		MetricsAddress: "0", HealthAddress: "0", WatchNamespace: r.namespace,
-	}
+	r.config = shared.Config(tb, c, r.namespace)
 	for _, f := range change {
 		f(&r.config)
 	}
@@ -61,37 +54,10 @@ func newRig(tb testing.TB, change ...func(*operator.Config)) *rig {
 	return r
 }
 
-// smallNodes is a platform whose nodes are so small that many fit into the lab.
-func smallNodes() platform.Settings {
-	settings := platform.Default()
-	for mode, of := range settings.Modes {
-		of.Resources = corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: quantity("1m"), corev1.ResourceMemory: quantity("1Mi")}}
-		settings.Modes[mode] = of
-	}
-	return settings
-}
-
-type quietLog struct{}
-
-func (quietLog) Helper()         {}
-func (quietLog) Log(args ...any) { _ = args }
-
 // start starts the operator.
 func (r *rig) start() {
 	r.t.Helper()
-	ctx, cancel := context.WithCancel(context.WithoutCancel(r.t.Context()))
-	r.registry = prometheus.NewRegistry()
-	r.config.Metrics = r.registry
-	ended := make(chan error, 1)
-	config := r.config
-	go func() { ended <- operator.Run(ctx, config) }()
-	r.stopOnce = sync.OnceFunc(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			r.t.Errorf("the operator ended with %v", err)
-		}
-	})
-	r.t.Cleanup(r.stopOnce)
+	r.registry, r.stopOnce = shared.Start(r.t, r.config)
 }
 
 // stop ends the operator and waits until it is gone.
@@ -159,17 +125,11 @@ func (r *rig) ready(name string) *v1alpha1.SeiNode {
 	return r.until(name, "the node to be ready", isReady)
 }
 
-func isReady(node *v1alpha1.SeiNode) bool {
-	c := meta.FindStatusCondition(node.Status.Conditions, string(v1alpha1.ConditionReady))
-	return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == node.Generation && node.Status.Plan == nil
-}
+func isReady(node *v1alpha1.SeiNode) bool { return shared.IsReady(node) }
 
 // has tells whether a node has a condition with this status and reason.
 func has(kind v1alpha1.ConditionType, status metav1.ConditionStatus, reason v1alpha1.ConditionReason) func(*v1alpha1.SeiNode) bool {
-	return func(node *v1alpha1.SeiNode) bool {
-		c := meta.FindStatusCondition(node.Status.Conditions, string(kind))
-		return c != nil && c.Status == status && c.Reason == string(reason) && c.ObservedGeneration == node.Generation
-	}
+	return shared.Has(kind, status, reason)
 }
 
 // statefulSet waits for the StatefulSet of a node to be in some state.

@@ -123,43 +123,6 @@ func TestSeed003NothingRollsWhenOnlyTheOperatorRestarted(t *testing.T) {
 	}
 }
 
-// A version that breaks pods breaks one node, and the corrected one goes through.
-func TestABadVersionBreaksOneNode(t *testing.T) {
-	r := newRig(t)
-	names := r.fleet(20)
-	r.upgrade("registry.example.com/sidecar:crash-loops")
-	broken := func() (list []string) {
-		for _, name := range names {
-			node := &v1alpha1.SeiNode{}
-			r.get(name, node)
-			if node.Status.Slot != nil {
-				list = append(list, name)
-			}
-		}
-		return list
-	}
-	each(t, "the first node to break", func() bool { return len(broken()) > 0 })
-	first := broken()[0]
-	r.until(first, "the trouble to be named", has(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonCrashLoopBackOff))
-	for _, name := range names {
-		if name == first {
-			continue
-		}
-		node := r.until(name, "the node to wait", has(v1alpha1.ConditionNodeUpdateInProgress, metav1.ConditionFalse, v1alpha1.ReasonWaitingForBudget))
-		if !isReady(node) {
-			t.Errorf("%s is not ready: %s", name, ready(node).Message)
-		}
-		each(t, "an event that says why", func() bool { return slicesContains(r.events(name), string(v1alpha1.ReasonWaitingForBudget)) })
-	}
-	if list := broken(); len(list) != 1 {
-		t.Errorf("these nodes are being updated: %v", list)
-	}
-	r.upgrade(newSidecar)
-	for _, name := range names {
-		r.until(name, "the corrected version", func(n *v1alpha1.SeiNode) bool { return isReady(n) && n.Status.CurrentSidecarImage == newSidecar })
-	}
-}
-
 // An evicted pod of a node that waits for its turn comes back as it was; a deleted
 // StatefulSet comes back from the current spec, and is counted.
 func TestDisturbedWhileWaitingForTheBudget(t *testing.T) {

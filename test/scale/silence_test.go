@@ -28,6 +28,7 @@ func (r *rig) silence(all []string) {
 	b.Helper()
 	called := len(r.sidecars.Calls())
 	stop := r.runHere(operator.Config{
+		Namespace:  "sei-system",
 		Kubernetes: r.cluster.OperatorConfig(b), Platform: platform.Default(), Log: logr.Discard(), Metrics: prometheus.NewRegistry(),
 		MetricsAddress: "0", HealthAddress: "0", WatchNamespace: r.namespace, Resync: new(resync),
 	})

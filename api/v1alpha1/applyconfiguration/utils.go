@@ -32,6 +32,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.DNSPeersApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Endpoint"):
 		return &apiv1alpha1.EndpointApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("FleetNode"):
+		return &apiv1alpha1.FleetNodeApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("FullNodeSpec"):
 		return &apiv1alpha1.FullNodeSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("GenesisSource"):
@@ -46,6 +48,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.KeySourceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("LabelPeers"):
 		return &apiv1alpha1.LabelPeersApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("NodeHeight"):
+		return &apiv1alpha1.NodeHeightApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NodeReference"):
 		return &apiv1alpha1.NodeReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ObjectIdentity"):
@@ -62,6 +66,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.PlanTaskApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ReplayerSpec"):
 		return &apiv1alpha1.ReplayerSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Reservation"):
+		return &apiv1alpha1.ReservationApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ResolvedPeers"):
 		return &apiv1alpha1.ResolvedPeersApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RollingUpdate"):

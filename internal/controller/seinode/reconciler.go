@@ -15,8 +15,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
+	"github.com/sei-operator/sei-operator/internal/budget"
 	"github.com/sei-operator/sei-operator/internal/derived"
 	"github.com/sei-operator/sei-operator/internal/observe"
+	"github.com/sei-operator/sei-operator/internal/owned"
 	"github.com/sei-operator/sei-operator/internal/plan"
 	"github.com/sei-operator/sei-operator/internal/platform"
 	"github.com/sei-operator/sei-operator/internal/render"
@@ -34,10 +36,14 @@ type Reconciler struct {
 	Tools    scope.Tools
 	Platform platform.Settings
 	Clock    clock.PassiveClock
+	// Budget says who may be updated now.
+	Budget *budget.Budget
 	// Metrics tells how it stands with each node.
 	Metrics *Metrics
 
-	budget budget
+	// owned spares the comparison of objects that did not change since the last look.
+	owned owned.Memory
+	keys  observe.Keys
 }
 
 // Reconcile looks at one node and takes it one step further.
@@ -49,6 +55,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		}
 		r.Tools.Agents.Forget(request.NamespacedName)
 		r.Metrics.Forget(request.NamespacedName)
+		r.owned.Forget(request.NamespacedName)
 		return reconcile.Result{}, nil
 	}
 	// Alone and first: from here on the node cannot go away without being stopped.
@@ -77,15 +84,22 @@ func (r *Reconciler) observe(ctx context.Context, node *v1alpha1.SeiNode) (*scop
 		return nil, err
 	}
 	s := &scope.Scope{Tools: r.Tools, Input: plan.Input{Node: node.DeepCopy(), Persisted: node.Status.DeepCopy(), Seen: seen}}
+	s.Seen.Owned = r.owned.Look(s.Key())
 	s.Want, err = render.Node(node, r.Platform)
 	if err != nil {
 		s.RenderProblem = err.Error()
 	}
-	plan.Rebuild(s.Input)
-	if plan.NeedsKeys(s.Input) {
-		s.Seen.Keys, err = observe.Keys(ctx, r.Tools.Kube, node)
-		return s, err
+	if node.DeletionTimestamp != nil {
+		plan.Rebuild(s.Input)
+		return s, nil // no pod of it comes to be any more
 	}
+	if s.Seen.Keys, err = r.keys.Look(ctx, r.Tools.Kube, node); err != nil {
+		return nil, err
+	}
+	if s.Seen.Leases, err = observe.Leases(ctx, r.Tools.Kube, s.Input); err != nil {
+		return nil, err
+	}
+	plan.Rebuild(s.Input)
 	return s, nil
 }
 

@@ -8,18 +8,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
+	"github.com/sei-operator/sei-operator/internal/derived"
 	"github.com/sei-operator/sei-operator/internal/plan"
 	"github.com/sei-operator/sei-operator/internal/scope"
 )
 
-// release lets a node go that is being deleted: when its pod is seen gone, and then
-// its volume as the policy says. Whoever takes over the name or the volume finds
-// nobody there.
+// release lets a node go that is being deleted: when its pod is seen gone, first its
+// volume as the policy says, and then its keys. Whoever takes over the name, the
+// volume or a key finds nobody there.
 func (r *Reconciler) release(ctx context.Context, s *scope.Scope, read *v1alpha1.SeiNode) error {
 	if !controllerutil.ContainsFinalizer(read, v1alpha1.FinalizerNode) || !plan.Stopped(s.Input) {
 		return nil
 	}
 	if err := r.releaseVolume(ctx, s); err != nil {
+		return err
+	}
+	if err := derived.ReleaseReservations(ctx, s); err != nil {
 		return err
 	}
 	// The status was written since the node was read.

@@ -2,13 +2,11 @@ package seinode
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -19,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
+	"github.com/sei-operator/sei-operator/internal/controller/wake"
 	"github.com/sei-operator/sei-operator/internal/kube"
 )
 
@@ -33,49 +32,21 @@ const (
 	lastRetry  = 30 * time.Second
 )
 
-// Waker makes a controller look at a node. Fleets of sidecars call it.
-type Waker struct {
-	mu    sync.Mutex
-	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
-}
-
-// Start is called by the controller with its queue.
-func (w *Waker) Start(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.queue = queue
-	return nil
-}
-
-// Wake has a node looked at soon.
-func (w *Waker) Wake(node types.NamespacedName) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.queue != nil {
-		w.queue.Add(reconcile.Request{NamespacedName: node})
-	}
-}
-
 // Setup makes a controller of a reconciler.
-func Setup(m manager.Manager, r *Reconciler, waker *Waker) error {
+func Setup(m manager.Manager, r *Reconciler, waker *wake.Waker) error {
 	byLabel := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object kube.Object) []reconcile.Request {
 		return requestsFor(object.GetNamespace(), nodeOf(object))
 	})
 	byName := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object kube.Object) []reconcile.Request {
 		return requestsFor(object.GetNamespace(), object.GetName())
 	})
-	byClaim := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, object kube.Object) []reconcile.Request {
-		var requests []reconcile.Request
-		for _, claim := range kube.ClaimsOf(object) {
-			nodes, err := r.Tools.Kube.NodesWithClaim(ctx, types.NamespacedName{Namespace: object.GetNamespace(), Name: claim})
-			if err != nil {
-				m.GetLogger().Error(err, "Cannot tell whose volume this is", "claim", claim)
-			}
-			for _, node := range nodes {
-				requests = append(requests, requestsFor(object.GetNamespace(), node)...)
-			}
+	byClaim := handler.EnqueueRequestsFromMapFunc(r.usersOfClaim)
+	byTarget := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object kube.Object) []reconcile.Request {
+		task, ok := object.(*v1alpha1.SeiNodeTask)
+		if !ok {
+			return nil
 		}
-		return requests
+		return requestsFor(task.Namespace, task.Spec.Target.NodeRef.Name)
 	})
 	return builder.ControllerManagedBy(m).
 		Named("seinode").
@@ -86,7 +57,12 @@ func Setup(m manager.Manager, r *Reconciler, waker *Waker) error {
 		Watches(&corev1.ConfigMap{}, byLabel).
 		Watches(&corev1.Pod{}, byClaim).
 		Watches(&corev1.PersistentVolumeClaim{}, byClaim).
-		Watches(&v1alpha1.SeiNode{}, handler.EnqueueRequestsFromMapFunc(r.waiters), builder.WithPredicates(freesPlace())).
+		// A plan may wait for a task to end.
+		Watches(&v1alpha1.SeiNodeTask{}, byTarget, builder.WithPredicates(taskMoves())).
+		Watches(&corev1.PersistentVolume{}, byClaim).
+		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.usersOfSecret)).
+		Watches(&coordinationv1.Lease{}, handler.EnqueueRequestsFromMapFunc(r.usersOfLease)).
+		Watches(&v1alpha1.SeiNode{}, handler.EnqueueRequestsFromMapFunc(r.waiters), builder.WithPredicates(concernsWaiters())).
 		WatchesRawSource(waker).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
@@ -95,26 +71,6 @@ func Setup(m manager.Manager, r *Reconciler, waker *Waker) error {
 			RateLimiter:        workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
 		}).
 		Complete(r)
-}
-
-// nodeOf is the node that an object belongs to. Somebody may have stripped its label.
-func nodeOf(object kube.Object) string {
-	if name := object.GetLabels()[v1alpha1.LabelNode]; name != "" {
-		return name
-	}
-	for _, owner := range object.GetOwnerReferences() {
-		if owner.Kind == "SeiNode" {
-			return owner.Name
-		}
-	}
-	return ""
-}
-
-func requestsFor(namespace, node string) []reconcile.Request {
-	if node == "" {
-		return nil
-	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: node}}}
 }
 
 // worthALook lets everything pass but our own status writes, which would wake us for
@@ -133,36 +89,16 @@ func worthALook() predicate.Predicate {
 	return predicate.Or[kube.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, changedStatus)
 }
 
-// waiters are the nodes of the chain that wait for a place in the update budget.
-func (r *Reconciler) waiters(ctx context.Context, object kube.Object) []reconcile.Request {
-	node, ok := object.(*v1alpha1.SeiNode)
-	if !ok {
-		return nil
-	}
-	chain, err := r.Tools.Kube.Chain(ctx, node.Spec.ChainID)
-	if err != nil {
-		return nil // they look again by themselves
-	}
-	var requests []reconcile.Request
-	for i := range chain {
-		c := meta.FindStatusCondition(chain[i].Status.Conditions, string(v1alpha1.ConditionNodeUpdateInProgress))
-		if c != nil && c.Reason == string(v1alpha1.ReasonWaitingForBudget) {
-			requests = append(requests, requestsFor(chain[i].Namespace, chain[i].Name)...)
-		}
-	}
-	return requests
-}
-
-// freesPlace lets a node pass that no longer takes a place in the update budget.
-func freesPlace() predicate.Predicate {
-	place := func(object kube.Object) bool {
-		node, ok := object.(*v1alpha1.SeiNode)
-		return ok && node.Status.Slot != nil
+// taskMoves lets a SeiNodeTask pass that no longer works on its node.
+func taskMoves() predicate.Predicate {
+	works := func(object kube.Object) bool {
+		task, ok := object.(*v1alpha1.SeiNodeTask)
+		return ok && task.Status.Phase == v1alpha1.TaskPhaseRunning
 	}
 	return predicate.Funcs{
 		CreateFunc:  func(event.CreateEvent) bool { return false },
 		GenericFunc: func(event.GenericEvent) bool { return false },
-		UpdateFunc:  func(e event.UpdateEvent) bool { return place(e.ObjectOld) && !place(e.ObjectNew) },
-		DeleteFunc:  func(e event.DeleteEvent) bool { return place(e.Object) },
+		UpdateFunc:  func(e event.UpdateEvent) bool { return works(e.ObjectOld) && !works(e.ObjectNew) },
+		DeleteFunc:  func(e event.DeleteEvent) bool { return works(e.Object) },
 	}
 }

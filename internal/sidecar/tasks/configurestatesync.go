@@ -22,6 +22,10 @@ type ConfigureStateSync struct {
 	RPCServers     []string `json:"rpcServers"`
 	TrustPeriod    string   `json:"trustPeriod,omitempty"`
 	BackfillBlocks *int64   `json:"backfillBlocks,omitempty"`
+	// CheckOnly asks the servers and writes nothing, also where the volume holds data:
+	// whoever is about to remove that data wants to know first whether it can be had
+	// again.
+	CheckOnly bool `json:"checkOnly,omitempty"`
 }
 
 // Validate refuses what seid would refuse at its start.
@@ -132,7 +136,7 @@ func (t *tasks) configureStateSync(ctx context.Context, _ engine.Execution, p Co
 	if err != nil {
 		return nil, volumeError(err)
 	}
-	if hasData {
+	if hasData && !p.CheckOnly {
 		return ConfigureStateSyncResult{Note: "the volume holds data of the chain, so seid goes on from there and does no state sync"}, nil
 	}
 	servers, err := normalised(p.RPCServers)
@@ -146,6 +150,10 @@ func (t *tasks) configureStateSync(ctx context.Context, _ engine.Execution, p Co
 	trust, err := t.agreeOnBlock(ctx, servers, chainID)
 	if err != nil {
 		return nil, err
+	}
+	agreed := ConfigureStateSyncResult{TrustHeight: trust.height, TrustHash: trust.hash, Servers: trust.servers, Left: trust.left}
+	if p.CheckOnly {
+		return agreed, nil
 	}
 	changes := seid.Changes{
 		stateSyncKey("enable"):       "true",
@@ -163,9 +171,8 @@ func (t *tasks) configureStateSync(ctx context.Context, _ engine.Execution, p Co
 	if err != nil {
 		return nil, err
 	}
-	return ConfigureStateSyncResult{
-		Changed: len(done) > 0, TrustHeight: trust.height, TrustHash: trust.hash, Servers: trust.servers, Left: trust.left,
-	}, nil
+	agreed.Changed = len(done) > 0
+	return agreed, nil
 }
 
 func stateSyncKey(name string) seid.Key {

@@ -168,6 +168,29 @@ func TestALaterHoldIsNotReleased(t *testing.T) {
 	}
 }
 
+// A release that means one hold leaves another alone that came later.
+func TestAReleaseOfOneHold(t *testing.T) {
+	w := newWorld(t)
+	l := w.live(nil)
+	first := l.submit(TypeMarkNotReady, `{"reason":"first"}`)
+	asked, err := l.ended(first).SubmittedAt.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	params := `{"asked":` + string(asked) + `}`
+	done[MarkNotReadyResult](l, TypeMarkNotReady, `{"reason":"second"}`)
+	l.fails(ReasonSuperseded, false, TypeReleaseHold, params)
+	if !l.tasks.Consent.State().Held {
+		t.Error("the later hold was released")
+	}
+	done[ReleaseHoldResult](l, TypeReleaseHold, "")
+	only := l.ended(l.submit(TypeMarkNotReady, `{"reason":"only"}`)).SubmittedAt
+	asked, _ = only.MarshalJSON()
+	if got := done[ReleaseHoldResult](l, TypeReleaseHold, `{"asked":`+string(asked)+`}`); !got.Changed {
+		t.Errorf("%+v", got)
+	}
+}
+
 // spy is a supervisor that tells what it answered.
 type spy struct {
 	*supervisor.Client

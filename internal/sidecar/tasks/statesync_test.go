@@ -132,6 +132,26 @@ func TestConfigureStateSync(t *testing.T) {
 	}
 }
 
+// Whoever is about to remove data asks first whether it can be had again.
+func TestWitnessesAreAskedAndNothingIsWritten(t *testing.T) {
+	w := newWorld(t)
+	w.fill()
+	l := w.live(nil)
+	a, b := newRPC(t, 5000), newRPC(t, 4990)
+	before := w.read("config/config.toml")
+	params := strings.Replace(servers(a, b), "{", `{"checkOnly":true,`, 1)
+	if got := done[ConfigureStateSyncResult](l, TypeConfigureStateSync, params); got.Changed || got.TrustHeight != 2990 || len(got.Servers) != 2 {
+		t.Errorf("%+v", got)
+	}
+	b.set(func(r *rpc) { r.fork = "other" })
+	l.fails(ReasonWitnessesDisagree, false, TypeConfigureStateSync, params)
+	b.Close()
+	l.fails(ReasonTooFewWitnesses, true, TypeConfigureStateSync, params)
+	if w.read("config/config.toml") != before {
+		t.Error("something was written")
+	}
+}
+
 func TestTrustedHeight(t *testing.T) {
 	w := newWorld(t)
 	l := w.live(nil)

@@ -28,10 +28,9 @@ func wantsVolume(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageCl
 
 // newVolume is named after the claim's uid, so that making it twice makes it once.
 func newVolume(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) *corev1.PersistentVolume {
-	name := "pvc-" + string(claim.UID)
 	volume := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{
-			Name:        name,
+			Name:        "pvc-" + string(claim.UID),
 			Annotations: map[string]string{annotationProvisionedBy: Driver},
 		},
 		Spec: corev1.PersistentVolumeSpec{
@@ -46,9 +45,6 @@ func newVolume(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClas
 			StorageClassName: class.Name,
 			VolumeMode:       claim.Spec.VolumeMode,
 			MountOptions:     class.MountOptions,
-			PersistentVolumeSource: corev1.PersistentVolumeSource{
-				CSI: &corev1.CSIPersistentVolumeSource{Driver: Driver, VolumeHandle: name},
-			},
 		},
 	}
 	if class.ReclaimPolicy != nil {

@@ -1,6 +1,6 @@
 // Package volumes stands in for a storage driver: it provisions, deletes and
-// resizes volumes as the sidecars of a CSI driver do, without any storage.
-// Binding is left to the real volume controller.
+// resizes volumes as the sidecars of a CSI driver do. Binding is left to the real
+// volume controller, and having a place for the data to somebody else.
 package volumes
 
 import (
@@ -24,6 +24,7 @@ const Driver = "volumes.lab.sei.io"
 // Provisioner does what the claims of our StorageClasses ask for.
 type Provisioner struct {
 	client  kubernetes.Interface
+	storage Storage
 	classes storagelisters.StorageClassLister
 	claims  corelisters.PersistentVolumeClaimLister
 	volumes corelisters.PersistentVolumeLister
@@ -33,12 +34,13 @@ type Provisioner struct {
 }
 
 // NewProvisioner must be called before the factory is started.
-func NewProvisioner(client kubernetes.Interface, factory informers.SharedInformerFactory) (*Provisioner, error) {
+func NewProvisioner(client kubernetes.Interface, storage Storage, factory informers.SharedInformerFactory) (*Provisioner, error) {
 	classes := factory.Storage().V1().StorageClasses()
 	claims := factory.Core().V1().PersistentVolumeClaims()
 	volumes := factory.Core().V1().PersistentVolumes()
 	p := &Provisioner{
 		client:         client,
+		storage:        storage,
 		classes:        classes.Lister(),
 		claims:         claims.Lister(),
 		volumes:        volumes.Lister(),
@@ -81,7 +83,11 @@ func (p *Provisioner) handleClaim(ctx context.Context, name cache.ObjectName) er
 	if !wantsVolume(claim, class) {
 		return nil
 	}
-	_, err = p.client.CoreV1().PersistentVolumes().Create(ctx, newVolume(claim, class), metav1.CreateOptions{})
+	volume := newVolume(claim, class)
+	if err := p.storage.Make(volume); err != nil {
+		return err
+	}
+	_, err = p.client.CoreV1().PersistentVolumes().Create(ctx, volume, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		return nil
 	}
@@ -102,6 +108,10 @@ func (p *Provisioner) handleVolume(ctx context.Context, name cache.ObjectName) e
 	}
 	if !mayDelete(volume) {
 		return nil
+	}
+	// Data first: a volume that is gone would never bring us back to it.
+	if err := p.storage.Destroy(volume); err != nil {
+		return err
 	}
 	err = p.client.CoreV1().PersistentVolumes().Delete(ctx, volume.Name, metav1.DeleteOptions{
 		Preconditions: metav1.NewUIDPreconditions(string(volume.UID)),

@@ -138,6 +138,26 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: tendermintRpc
       type:
         scalar: string
+- name: com.github.sei-operator.sei-operator.api.v1alpha1.FleetNode
+  map:
+    fields:
+    - name: endpoint
+      type:
+        namedType: com.github.sei-operator.sei-operator.api.v1alpha1.Endpoint
+    - name: name
+      type:
+        scalar: string
+    - name: reason
+      type:
+        scalar: string
+    - name: revision
+      type:
+        scalar: string
+    - name: state
+      type:
+        namedType: com.github.sei-operator.sei-operator.api.v1alpha1.FleetNodeState
+- name: com.github.sei-operator.sei-operator.api.v1alpha1.FleetNodeState
+  scalar: string
 - name: com.github.sei-operator.sei-operator.api.v1alpha1.FullNodeSpec
   map:
     fields:
@@ -229,6 +249,15 @@ var schemaYAML = typed.YAMLObject(`types:
         elementRelationship: separable
 - name: com.github.sei-operator.sei-operator.api.v1alpha1.Mode
   scalar: string
+- name: com.github.sei-operator.sei-operator.api.v1alpha1.NodeHeight
+  map:
+    fields:
+    - name: height
+      type:
+        scalar: numeric
+    - name: name
+      type:
+        scalar: string
 - name: com.github.sei-operator.sei-operator.api.v1alpha1.NodeReference
   map:
     fields:
@@ -377,6 +406,17 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: snapshot
       type:
         namedType: com.github.sei-operator.sei-operator.api.v1alpha1.SnapshotSource
+- name: com.github.sei-operator.sei-operator.api.v1alpha1.Reservation
+  map:
+    fields:
+    - name: kind
+      type:
+        namedType: com.github.sei-operator.sei-operator.api.v1alpha1.ReservationKind
+    - name: name
+      type:
+        scalar: string
+- name: com.github.sei-operator.sei-operator.api.v1alpha1.ReservationKind
+  scalar: string
 - name: com.github.sei-operator.sei-operator.api.v1alpha1.ResolvedPeers
   map:
     fields:
@@ -418,7 +458,7 @@ var schemaYAML = typed.YAMLObject(`types:
     fields:
     - name: maxUnavailable
       type:
-        scalar: numeric
+        namedType: io.k8s.apimachinery.pkg.util.intstr.IntOrString
       default: 1
     - name: partition
       type:
@@ -535,6 +575,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.sei-operator.sei-operator.api.v1alpha1.SeiNodeDeploymentStatus
   map:
     fields:
+    - name: availableReplicas
+      type:
+        scalar: numeric
     - name: conditions
       type:
         list:
@@ -546,6 +589,17 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: currentRevision
       type:
         scalar: string
+    - name: endpoint
+      type:
+        namedType: com.github.sei-operator.sei-operator.api.v1alpha1.Endpoint
+    - name: nodes
+      type:
+        list:
+          elementType:
+            namedType: com.github.sei-operator.sei-operator.api.v1alpha1.FleetNode
+          elementRelationship: associative
+          keys:
+          - name
     - name: observedGeneration
       type:
         scalar: numeric
@@ -714,6 +768,14 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: podTemplateHash
       type:
         scalar: string
+    - name: reservations
+      type:
+        list:
+          elementType:
+            namedType: com.github.sei-operator.sei-operator.api.v1alpha1.Reservation
+          elementRelationship: associative
+          keys:
+          - name
     - name: resolvedPeers
       type:
         namedType: com.github.sei-operator.sei-operator.api.v1alpha1.ResolvedPeers
@@ -822,6 +884,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: startTime
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: step
+      type:
+        scalar: string
     - name: targetUID
       type:
         scalar: string
@@ -909,6 +974,14 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: image
       type:
         scalar: string
+    - name: nodes
+      type:
+        list:
+          elementType:
+            namedType: com.github.sei-operator.sei-operator.api.v1alpha1.NodeHeight
+          elementRelationship: associative
+          keys:
+          - name
     - name: peers
       type:
         scalar: numeric
@@ -1521,6 +1594,16 @@ var schemaYAML = typed.YAMLObject(`types:
   scalar: untyped
 - name: io.k8s.apimachinery.pkg.types.UID
   scalar: string
+- name: io.k8s.apimachinery.pkg.util.intstr.IntOrString
+  scalar: untyped
+  list:
+    elementType:
+      namedType: __untyped_atomic_
+    elementRelationship: atomic
+  map:
+    elementType:
+      namedType: __untyped_deduced_
+    elementRelationship: separable
 - name: __untyped_atomic_
   scalar: untyped
   list:

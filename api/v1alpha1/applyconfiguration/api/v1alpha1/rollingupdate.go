@@ -2,13 +2,18 @@
 
 package v1alpha1
 
+import (
+	intstr "k8s.io/apimachinery/pkg/util/intstr"
+)
+
 // RollingUpdateApplyConfiguration represents a declarative configuration of the RollingUpdate type for use
 // with apply.
 //
 // RollingUpdate are the settings of a rolling update.
 type RollingUpdateApplyConfiguration struct {
-	// maxUnavailable is how many nodes may be updating or not ready at a time.
-	MaxUnavailable *int32 `json:"maxUnavailable,omitempty"`
+	// maxUnavailable is how many nodes may be updating or not ready at a time: a
+	// number, or a percentage of replicas, rounded down and at least one.
+	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 	// partition holds back every node with a lower ordinal.
 	Partition *int32 `json:"partition,omitempty"`
 	// pauseOnFailure stops the rollout at the first node whose update fails.
@@ -24,7 +29,7 @@ func RollingUpdate() *RollingUpdateApplyConfiguration {
 // WithMaxUnavailable sets the MaxUnavailable field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the MaxUnavailable field is set to the value of the last call.
-func (b *RollingUpdateApplyConfiguration) WithMaxUnavailable(value int32) *RollingUpdateApplyConfiguration {
+func (b *RollingUpdateApplyConfiguration) WithMaxUnavailable(value intstr.IntOrString) *RollingUpdateApplyConfiguration {
 	b.MaxUnavailable = &value
 	return b
 }

@@ -19,6 +19,9 @@ type SeiNodeDeploymentStatusApplyConfiguration struct {
 	Replicas *int32 `json:"replicas,omitempty"`
 	// readyReplicas is the number of nodes that are ready.
 	ReadyReplicas *int32 `json:"readyReplicas,omitempty"`
+	// availableReplicas is the number of nodes that have been ready for
+	// minReadySeconds and are not being updated.
+	AvailableReplicas *int32 `json:"availableReplicas,omitempty"`
 	// updatedReplicas is the number of nodes that have the current template and are done.
 	UpdatedReplicas *int32 `json:"updatedReplicas,omitempty"`
 	// currentRevision identifies the template that the fleet last had as a whole.
@@ -27,6 +30,11 @@ type SeiNodeDeploymentStatusApplyConfiguration struct {
 	UpdateRevision *string `json:"updateRevision,omitempty"`
 	// selector selects the nodes of the fleet, for the scale sub-resource.
 	Selector *string `json:"selector,omitempty"`
+	// endpoint is where the nodes that are ready are found together inside the
+	// cluster. It is absent in a mode that serves nobody.
+	Endpoint *EndpointApplyConfiguration `json:"endpoint,omitempty"`
+	// nodes are the nodes of the fleet, by ordinal.
+	Nodes []FleetNodeApplyConfiguration `json:"nodes,omitempty"`
 }
 
 // SeiNodeDeploymentStatusApplyConfiguration constructs a declarative configuration of the SeiNodeDeploymentStatus type for use with
@@ -72,6 +80,14 @@ func (b *SeiNodeDeploymentStatusApplyConfiguration) WithReadyReplicas(value int3
 	return b
 }
 
+// WithAvailableReplicas sets the AvailableReplicas field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the AvailableReplicas field is set to the value of the last call.
+func (b *SeiNodeDeploymentStatusApplyConfiguration) WithAvailableReplicas(value int32) *SeiNodeDeploymentStatusApplyConfiguration {
+	b.AvailableReplicas = &value
+	return b
+}
+
 // WithUpdatedReplicas sets the UpdatedReplicas field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the UpdatedReplicas field is set to the value of the last call.
@@ -101,5 +117,26 @@ func (b *SeiNodeDeploymentStatusApplyConfiguration) WithUpdateRevision(value str
 // If called multiple times, the Selector field is set to the value of the last call.
 func (b *SeiNodeDeploymentStatusApplyConfiguration) WithSelector(value string) *SeiNodeDeploymentStatusApplyConfiguration {
 	b.Selector = &value
+	return b
+}
+
+// WithEndpoint sets the Endpoint field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Endpoint field is set to the value of the last call.
+func (b *SeiNodeDeploymentStatusApplyConfiguration) WithEndpoint(value *EndpointApplyConfiguration) *SeiNodeDeploymentStatusApplyConfiguration {
+	b.Endpoint = value
+	return b
+}
+
+// WithNodes adds the given value to the Nodes field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Nodes field.
+func (b *SeiNodeDeploymentStatusApplyConfiguration) WithNodes(values ...*FleetNodeApplyConfiguration) *SeiNodeDeploymentStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithNodes")
+		}
+		b.Nodes = append(b.Nodes, *values[i])
+	}
 	return b
 }

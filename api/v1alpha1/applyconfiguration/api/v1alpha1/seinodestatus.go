@@ -42,6 +42,9 @@ type SeiNodeStatusApplyConfiguration struct {
 	// dataVolume is the claim of the node's data volume. Once it is set the
 	// operator creates no other by itself.
 	DataVolume *ObjectIdentityApplyConfiguration `json:"dataVolume,omitempty"`
+	// reservations are the Leases, in the operator's namespace, by which the node's
+	// keys and an imported volume are its own and nobody else's.
+	Reservations []ReservationApplyConfiguration `json:"reservations,omitempty"`
 	// slot is the place in the update budget that the node takes.
 	Slot *UpdateSlotApplyConfiguration `json:"slot,omitempty"`
 	// stopRequestedTime is since when a pause or a deletion waits for the moment at
@@ -170,6 +173,19 @@ func (b *SeiNodeStatusApplyConfiguration) WithStatefulSet(value *ObjectIdentityA
 // If called multiple times, the DataVolume field is set to the value of the last call.
 func (b *SeiNodeStatusApplyConfiguration) WithDataVolume(value *ObjectIdentityApplyConfiguration) *SeiNodeStatusApplyConfiguration {
 	b.DataVolume = value
+	return b
+}
+
+// WithReservations adds the given value to the Reservations field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Reservations field.
+func (b *SeiNodeStatusApplyConfiguration) WithReservations(values ...*ReservationApplyConfiguration) *SeiNodeStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithReservations")
+		}
+		b.Reservations = append(b.Reservations, *values[i])
+	}
 	return b
 }
 

@@ -22,8 +22,12 @@ type SeiNodeTaskStatusApplyConfiguration struct {
 	Phase *apiv1alpha1.SeiNodeTaskPhase `json:"phase,omitempty"`
 	// message says for people what the operation waits for or how it ended.
 	Message *string `json:"message,omitempty"`
-	// taskId is the id of the operation on the node, written before it is sent there.
+	// taskId is the id, on the node, of what the operation is at, written before it
+	// is sent there.
 	TaskID *string `json:"taskId,omitempty"`
+	// step is what the operation is at, where it takes several steps. It is written
+	// before the step begins.
+	Step *string `json:"step,omitempty"`
 	// targetUID is the uid of the SeiNode that the operation began on.
 	TargetUID *string `json:"targetUID,omitempty"`
 	// startTime is when the operation was first seen.
@@ -84,6 +88,14 @@ func (b *SeiNodeTaskStatusApplyConfiguration) WithMessage(value string) *SeiNode
 // If called multiple times, the TaskID field is set to the value of the last call.
 func (b *SeiNodeTaskStatusApplyConfiguration) WithTaskID(value string) *SeiNodeTaskStatusApplyConfiguration {
 	b.TaskID = &value
+	return b
+}
+
+// WithStep sets the Step field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Step field is set to the value of the last call.
+func (b *SeiNodeTaskStatusApplyConfiguration) WithStep(value string) *SeiNodeTaskStatusApplyConfiguration {
+	b.Step = &value
 	return b
 }
 

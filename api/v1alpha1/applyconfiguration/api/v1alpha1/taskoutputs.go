@@ -15,6 +15,9 @@ type TaskOutputsApplyConfiguration struct {
 	Peers *int32 `json:"peers,omitempty"`
 	// restartGapSeconds is how long seid's RPC did not answer, as a decimal number.
 	RestartGapSeconds *string `json:"restartGapSeconds,omitempty"`
+	// nodes are the nodes that were waited for and the heights at which they were
+	// last seen; of a large fleet the first 64 by name.
+	Nodes []NodeHeightApplyConfiguration `json:"nodes,omitempty"`
 }
 
 // TaskOutputsApplyConfiguration constructs a declarative configuration of the TaskOutputs type for use with
@@ -52,5 +55,18 @@ func (b *TaskOutputsApplyConfiguration) WithPeers(value int32) *TaskOutputsApply
 // If called multiple times, the RestartGapSeconds field is set to the value of the last call.
 func (b *TaskOutputsApplyConfiguration) WithRestartGapSeconds(value string) *TaskOutputsApplyConfiguration {
 	b.RestartGapSeconds = &value
+	return b
+}
+
+// WithNodes adds the given value to the Nodes field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Nodes field.
+func (b *TaskOutputsApplyConfiguration) WithNodes(values ...*NodeHeightApplyConfiguration) *TaskOutputsApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithNodes")
+		}
+		b.Nodes = append(b.Nodes, *values[i])
+	}
 	return b
 }

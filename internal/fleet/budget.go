@@ -1,0 +1,141 @@
+package fleet
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/sei-operator/sei-operator/api/v1alpha1"
+	"github.com/sei-operator/sei-operator/internal/plan"
+)
+
+// MaxUnavailable is how many nodes of a fleet may be updating or not ready at a time.
+func MaxUnavailable(fleet *v1alpha1.SeiNodeDeployment) int {
+	strategy := fleet.Spec.UpdateStrategy
+	if strategy == nil || strategy.RollingUpdate == nil || strategy.RollingUpdate.MaxUnavailable == nil {
+		return 1
+	}
+	// What cannot be read admission does not let through; it would count as 0 here.
+	count, _ := intstr.GetScaledValueFromIntOrPercent(strategy.RollingUpdate.MaxUnavailable, Replicas(fleet), false)
+	return max(1, count)
+}
+
+// place is what the budget has to know of a node.
+type place struct {
+	// state is empty for a node that is not there.
+	state  v1alpha1.FleetNodeState
+	behind bool
+}
+
+// serves tells whether a node takes nothing of the budget: it is available, or it stands
+// still by the decision of somebody else.
+func (p place) serves() bool {
+	return p.state == v1alpha1.FleetNodeAvailable || standing[p.state]
+}
+
+// standing are the states of nodes that stand still because somebody wants it.
+var standing = map[v1alpha1.FleetNodeState]bool{
+	v1alpha1.FleetNodeStopping: true, v1alpha1.FleetNodePaused: true, v1alpha1.FleetNodeHeld: true,
+}
+
+// inFlight tells whether a node is on its way to a template.
+func (p place) inFlight() bool {
+	switch p.state {
+	case v1alpha1.FleetNodeUpdating:
+		return true
+	case "", v1alpha1.FleetNodeForeign, v1alpha1.FleetNodeTerminating:
+		return false
+	default:
+		return !p.behind && !p.serves()
+	}
+}
+
+// admit decides whether a node may be updated now, given all others of its fleet; empty:
+// it may, otherwise it says what it waits for. It is the one place where that is decided,
+// for templates and for what the operator rolls by itself.
+//
+// A node that is down already is put right first and costs nothing, and so does one that
+// stands still or is being updated anyway. A node that is not ready, which may pass by
+// itself, must not be one of many that are restarted at the same time. A node of which
+// nothing is known is neither counted on nor touched. And one that is still stopping serves
+// until it is stopped, and goes on if the pause ends before that, so it has to wait.
+func admit(one place, others []place, limit int) string {
+	switch one.state {
+	case v1alpha1.FleetNodeBroken, v1alpha1.FleetNodePaused, v1alpha1.FleetNodeHeld, v1alpha1.FleetNodeUpdating:
+		return ""
+	case v1alpha1.FleetNodeNotReady:
+		if n := count(others, place.inFlight); n >= limit {
+			return fmt.Sprintf("%d are being updated and maxUnavailable allows %d", n, limit)
+		}
+		return ""
+	case v1alpha1.FleetNodeAvailable, v1alpha1.FleetNodeSettling:
+		n := count(others, func(p place) bool { return !p.serves() })
+		if n >= limit {
+			return fmt.Sprintf("%d are updating or not ready and maxUnavailable allows %d", n, limit)
+		}
+		return ""
+	case v1alpha1.FleetNodeStopping:
+		return "it is still stopping"
+	default:
+		return "nothing current is known of it"
+	}
+}
+
+func count(places []place, counts func(place) bool) (n int) {
+	for _, p := range places {
+		if counts(p) {
+			n++
+		}
+	}
+	return n
+}
+
+// places are what the budget has to know of all nodes that the spec asks for, by ordinal.
+func (v *View) places() []place {
+	all := make([]place, Replicas(v.Fleet))
+	for _, m := range v.wanted() {
+		all[m.ordinal] = place{state: m.state, behind: m.behind}
+	}
+	return all
+}
+
+func without(all []place, ordinal int) []place {
+	others := make([]place, 0, len(all))
+	for i, p := range all {
+		if i != ordinal {
+			others = append(others, p)
+		}
+	}
+	return others
+}
+
+// AdmitRoll decides whether a node of the fleet may be rolled now by the operator itself;
+// empty: it may, otherwise it says what it waits for. Who asks knows the node's state best:
+// it has just looked at its pod.
+func (v *View) AdmitRoll(node string, pod *corev1.Pod) string {
+	i := slices.IndexFunc(v.members, func(m member) bool { return m.node.Name == node })
+	if i < 0 || v.members[i].foreign != "" {
+		return "" // the budget is not about it
+	}
+	all, ordinal := v.places(), v.members[i].ordinal
+	if ordinal >= len(all) {
+		return "it is about to be deleted"
+	}
+	one := all[ordinal]
+	switch {
+	case one.state != v1alpha1.FleetNodeUnknown:
+	case plan.PodReady(pod):
+		one.state = v1alpha1.FleetNodeAvailable
+	default:
+		one.state = v1alpha1.FleetNodeNotReady
+	}
+	return admit(one, without(all, ordinal), MaxUnavailable(v.Fleet))
+}
+
+// MinAvailable is how many pods have to stay when machines are drained.
+func (v *View) MinAvailable() int {
+	stand := count(v.places(), func(p place) bool { return standing[p.state] })
+	return max(0, Replicas(v.Fleet)-stand-MaxUnavailable(v.Fleet))
+}

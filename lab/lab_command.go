@@ -1,0 +1,324 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sei-operator/sei-operator/lab/build"
+	"github.com/sei-operator/sei-operator/lab/images"
+	"github.com/sei-operator/sei-operator/lab/kube"
+	"github.com/sei-operator/sei-operator/lab/node"
+)
+
+// withoutRoot is what a person who is not root is told, who wanted the lab.
+const withoutRoot = `You are not root, so this is a control plane with stand-in nodes. What it cannot show:
+  containers: images, probes, exec, logs, restarts, exit codes
+  volumes with data in them, and who may write to them
+  Services, DNS, and pods that talk to each other
+`
+
+func labCommands() []*cobra.Command {
+	return []*cobra.Command{
+		labCheckCommand(), labBuildCommand(), labUpCommand(), labDownCommand(), labStatusCommand(), labRunCommand(),
+		labExecCommand(), labLoadCommand(), imagesCommand(), serveCommand(), initCommand(), insideCommand(),
+	}
+}
+
+func labCheckCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "check",
+		Short: "Tell what is missing on this machine for a real cluster; fails if anything is",
+		Args:  cobra.NoArgs,
+		RunE:  func(command *cobra.Command, _ []string) error { return checkLab(command.Context()) },
+	}
+}
+
+func checkLab(ctx context.Context) error {
+	return errors.Join(node.Check(), build.Runc.CheckLibraries(ctx))
+}
+
+func labBuildCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "build",
+		Short: "Build everything the lab runs into the cache, if it is not there yet",
+		Args:  cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			ctx, stop := interruptible(command.Context())
+			defer stop()
+			binaries, err := labBinaries(ctx)
+			if err != nil {
+				return err
+			}
+			defer binaries.Release()
+			_, err = labImages(ctx)
+			return err
+		},
+	}
+}
+
+func labUpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "up",
+		Short: "Start a real cluster in the background; needs root",
+		Long: `Start a real cluster in the background: control plane, kubelet, containerd,
+kube-proxy, DNS. Its node has the images of the operator and the sidecar.
+
+Without root it starts a control plane with stand-in nodes, as "kube up" does.`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			if os.Geteuid() != 0 {
+				fmt.Fprint(os.Stderr, withoutRoot)
+				return kubeUp(command)
+			}
+			if err := node.Check(); err != nil {
+				return err
+			}
+			ctx, stop := interruptible(command.Context())
+			defer stop()
+			// Built here, where the person can see it, and kept until the cluster has it.
+			binaries, err := labBinaries(ctx)
+			if err != nil {
+				return err
+			}
+			defer binaries.Release()
+			made, err := labImages(ctx)
+			if err != nil {
+				return err
+			}
+			background, err := background(realCluster)
+			if err != nil {
+				return err
+			}
+			if err := up(ctx, command.OutOrStdout(), background, append([]string{"serve"}, archives(made)...)...); err != nil {
+				return err
+			}
+			fmt.Fprintln(command.OutOrStdout(), "images:")
+			for _, image := range made {
+				fmt.Fprintln(command.OutOrStdout(), " ", image.Reference)
+			}
+			return nil
+		},
+	}
+}
+
+func labDownCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "down",
+		Short: "End the background cluster and remove everything of it but the logs",
+		Args:  cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			if os.Geteuid() != 0 {
+				return down(command, standInCluster)
+			}
+			if err := down(command, realCluster); err != nil {
+				return err
+			}
+			background, err := background(realCluster)
+			if err != nil {
+				return err
+			}
+			return node.Clean(command.Context(), background.Dir())
+		},
+	}
+}
+
+func labStatusCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "status",
+		Short: "Tell how the background cluster is; fails unless it is healthy",
+		Args:  cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			if os.Geteuid() != 0 {
+				return status(command, standInCluster)
+			}
+			return status(command, realCluster)
+		},
+	}
+}
+
+func labRunCommand() *cobra.Command {
+	var dir string
+	var install, load []string
+	command := &cobra.Command{
+		Use:   "run",
+		Short: "Run a real cluster until standard input ends, for tests; needs root",
+		Args:  cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			ctx, stop := interruptible(command.Context())
+			defer stop()
+			ctx, cancel := context.WithCancelCause(ctx)
+			defer cancel(nil)
+			go func() {
+				_, _ = io.Copy(io.Discard, command.InOrStdin())
+				cancel(errors.New("standard input has ended"))
+			}()
+			return runLab(ctx, dir, command.OutOrStdout(), install, load)
+		},
+	}
+	command.Flags().StringVar(&dir, "dir", "", "directory of the cluster (default: a new one in the lab's cache)")
+	command.Flags().StringArrayVar(&install, "install", nil, "manifests that the cluster begins with, a file or a directory (may be repeated)")
+	command.Flags().StringArrayVar(&load, "load", nil, "OCI archive of an image that the node begins with, besides the pause image (may be repeated)")
+	return command
+}
+
+func runLab(ctx context.Context, dir string, out io.Writer, install, load []string) error {
+	if err := node.Check(); err != nil {
+		return err
+	}
+	root, err := build.CacheRoot()
+	if err != nil {
+		return err
+	}
+	if dir == "" {
+		if dir, err = kube.NewRunDir(filepath.Join(root, "runs")); err != nil {
+			return err
+		}
+	} else if dir, err = filepath.Abs(dir); err != nil {
+		return err
+	}
+	maker, err := labMaker()
+	if err != nil {
+		return err
+	}
+	pause, err := maker.Make(ctx, images.Pause)
+	if err != nil {
+		return err
+	}
+	binaries, err := labBinaries(ctx)
+	if err != nil {
+		return err
+	}
+	return node.Run(ctx, dir, binaries, tellReady(out), labOptions(append([]string{pause.Archive}, load...), install))
+}
+
+func labOptions(load, install []string) node.Options {
+	return node.Options{Archives: load, Install: install, Init: []string{"init"}}
+}
+
+func serveCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "serve ARCHIVE...",
+		Short:  "Be the supervisor that \"up\" starts",
+		Hidden: true,
+		RunE: func(command *cobra.Command, archives []string) error {
+			ctx, stop := interruptible(command.Context())
+			defer stop()
+			background, err := background(realCluster)
+			if err != nil {
+				return err
+			}
+			binaries, err := labBinaries(ctx)
+			if err != nil {
+				return err
+			}
+			return background.Serve(ctx, func(ready func(kube.Info) error) error {
+				return node.Run(ctx, background.Dir(), binaries, ready, labOptions(archives, nil))
+			}, tellReady(command.OutOrStdout()))
+		},
+	}
+}
+
+func initCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "init DIR",
+		Short:  "Be the first process of a real cluster",
+		Hidden: true,
+		Args:   cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, arguments []string) error {
+			return node.Init(arguments[0], "inside", arguments[0])
+		},
+	}
+}
+
+func insideCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "inside DIR",
+		Short:  "Be the supervisor inside a real cluster",
+		Hidden: true,
+		Args:   cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, arguments []string) error {
+			return node.Inside(command.Context(), arguments[0])
+		},
+	}
+}
+
+func labExecCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "exec -- COMMAND [ARGUMENT...]",
+		Short: "Run a command of this machine in the network of the background cluster",
+		Args:  cobra.MinimumNArgs(1),
+		RunE: func(command *cobra.Command, arguments []string) error {
+			ctx, stop := interruptible(command.Context())
+			defer stop()
+			background, err := background(realCluster)
+			if err != nil {
+				return err
+			}
+			info, err := background.Info()
+			if err != nil {
+				return err
+			}
+			inner := exec.CommandContext(ctx, arguments[0], arguments[1:]...)
+			inner.Stdin, inner.Stdout, inner.Stderr = os.Stdin, os.Stdout, os.Stderr
+			inner.Env = append(os.Environ(), "KUBECONFIG="+info.Kubeconfig)
+			return node.Exec(info, inner)
+		},
+	}
+}
+
+func labLoadCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "load ARCHIVE...",
+		Short: "Give the node of the background cluster images, from OCI archives",
+		Args:  cobra.MinimumNArgs(1),
+		RunE: func(command *cobra.Command, archives []string) error {
+			ctx, stop := interruptible(command.Context())
+			defer stop()
+			background, err := background(realCluster)
+			if err != nil {
+				return err
+			}
+			info, err := background.Info()
+			if err != nil {
+				return err
+			}
+			builder, err := newBuilder()
+			if err != nil {
+				return err
+			}
+			runtime, err := builder.Runtime(ctx)
+			if err != nil {
+				return err
+			}
+			defer runtime.Release()
+			return node.Load(ctx, info, runtime, archives...)
+		},
+	}
+}
+
+func labBinaries(ctx context.Context) (node.Binaries, error) {
+	builder, err := newBuilder()
+	if err != nil {
+		return node.Binaries{}, err
+	}
+	// The node's first: if something is missing on this machine, it is said at once.
+	runtime, err := builder.Runtime(ctx)
+	if err != nil {
+		return node.Binaries{}, err
+	}
+	controlPlane, err := builder.ControlPlane(ctx)
+	if err != nil {
+		runtime.Release()
+		return node.Binaries{}, err
+	}
+	return node.Binaries{ControlPlane: controlPlane, Runtime: runtime}, nil
+}

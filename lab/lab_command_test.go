@@ -1,0 +1,324 @@
+//go:build linux
+
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sei-operator/sei-operator/lab/build"
+	"github.com/sei-operator/sei-operator/lab/images"
+	"github.com/sei-operator/sei-operator/lab/kube"
+)
+
+// roundsVariable is how often TestLab goes up and down, if not three times.
+const roundsVariable = "SEI_LAB_ROUNDS"
+
+// ownCache is a cache of the test's own, but for the binaries.
+type ownCache string
+
+func newCache(t *testing.T) ownCache {
+	t.Helper()
+	root, err := build.CacheRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := t.TempDir()
+	if err := os.Symlink(filepath.Join(root, "bin"), filepath.Join(own, "bin")); err != nil {
+		t.Fatal(err)
+	}
+	return ownCache(own)
+}
+
+// lab runs a command to its end and returns its output.
+func (c ownCache) lab(t *testing.T, wantCode int, arguments ...string) string {
+	t.Helper()
+	command := lab(t, arguments...)
+	command.Env = append(command.Env, "SEI_LAB_CACHE="+string(c))
+	output, err := command.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	if code := command.ProcessState.ExitCode(); code != wantCode {
+		t.Fatalf("%q: exit code %d\n%s", arguments, code, output)
+	}
+	return string(output)
+}
+
+func (c ownCache) info(t *testing.T) kube.Info {
+	t.Helper()
+	var info kube.Info
+	if err := json.Unmarshal([]byte(read(t, filepath.Join(string(c), realCluster, "info.json"))), &info); err != nil {
+		t.Fatal(err)
+	}
+	return info
+}
+
+func kubectl(t *testing.T, info kube.Info, arguments ...string) string {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), info.Kubectl, append([]string{"--kubeconfig=" + info.Kubeconfig, "--cache-dir=" + t.TempDir()}, arguments...)...)
+	output, err := command.CombinedOutput()
+	if err != nil {
+		t.Fatalf("kubectl %q: %v\n%s", arguments, err, output)
+	}
+	return string(output)
+}
+
+// makeTester makes the image that the test's pods run, and the program in it.
+func makeTester(t *testing.T) (archive, program string) {
+	t.Helper()
+	dir := t.TempDir()
+	maker := images.Maker{Repository: labRepository, Tag: labTag, Out: dir, Programs: dir}
+	made, err := maker.Make(t.Context(), images.Recipe{Name: "tester", Module: "lab", Package: "./node/tester", User: images.NonRoot})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made.Archive, filepath.Join(dir, "tester-"+labTag)
+}
+
+func TestLab(t *testing.T) {
+	needRealNode(t)
+	rounds := 3
+	if text := os.Getenv(roundsVariable); text != "" {
+		var err error
+		if rounds, err = strconv.Atoi(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cache := newCache(t)
+	archive, tester := makeTester(t)
+	before := look(t)
+	cache.lab(t, 1, "status")
+	if output := cache.lab(t, 0, "down"); !strings.Contains(output, "no cluster is running") {
+		t.Errorf("output: %s", output)
+	}
+	for round := range rounds {
+		started := time.Now()
+		output := cache.lab(t, 0, "up")
+		upTime := time.Since(started)
+		t.Cleanup(func() { // However far we get; the test's own context is done by then.
+			command := exec.Command(os.Args[0], "down") //nolint:noctx // the test's context is done
+			command.Env = append(os.Environ(), mainVariable+"=1", "SEI_LAB_CACHE="+string(cache))
+			_ = command.Run()
+		})
+		for _, part := range []string{"the cluster is ready", "export KUBECONFIG=" + string(cache), "sei-operator.lab/sei-operator:dev", "sei-operator.lab/sei-sidecar:dev"} {
+			if !strings.Contains(output, part) {
+				t.Errorf("missing %q in\n%s", part, output)
+			}
+		}
+		info := cache.info(t)
+		who := inhabitantsOf(t, info)
+		if round == 0 {
+			// Nothing of the lab may be seen on the machine, except the cgroups of pods.
+			changes := added(before, look(t))
+			for _, change := range changes {
+				if !strings.HasPrefix(change, "cgroup ") {
+					t.Errorf("changed on the machine: %s", change)
+				}
+			}
+			if alive := who.alive(); len(changes) == 0 || len(alive) < len(info.Components) {
+				t.Errorf("this test does not see what it looks for: %q, %q", changes, alive)
+			}
+			cache.lab(t, 0, "status")
+			if output := cache.lab(t, 0, "up"); !strings.Contains(output, "runs already") {
+				t.Errorf("output: %s", output)
+			}
+		}
+		cache.lab(t, 0, "load", archive)
+		started = time.Now()
+		usePods(t, cache, info, tester)
+		podTime := time.Since(started)
+
+		started = time.Now()
+		cache.lab(t, 0, "down")
+		t.Logf("round %d: up %.1f s, pods %.1f s, down %.1f s", round, upTime.Seconds(), podTime.Seconds(), time.Since(started).Seconds())
+		nothingLeft(t, before, who)
+	}
+}
+
+// usePods runs a pod with a native sidecar and a volume, and reaches its Service.
+func usePods(t *testing.T, cache ownCache, info kube.Info, tester string) {
+	t.Helper()
+	kubectl(t, info, "apply", "--filename=testdata/pods.yaml")
+	kubectl(t, info, "wait", "--for=condition=Ready", "pod/server", "pod/client", "--timeout="+patience.String())
+	address := kubectl(t, info, "get", "service/web", "--output=jsonpath={.spec.clusterIP}")
+	for _, url := range []string{
+		"http://web/", "http://web.default.svc.cluster.local/", "http://" + address + "/",
+		"http://web:81/", "http://" + address + ":81/",
+	} {
+		for _, pod := range []string{"client", "server"} { // The server is behind its own Service, too.
+			got := kubectl(t, info, "exec", pod, "--", "tester", "get", url)
+			if !strings.Contains(got, "written by an init container") {
+				t.Errorf("%s at %s: %q", url, pod, got)
+			}
+		}
+	}
+	// From the machine: by address, in the lab's network.
+	own := "http://" + kubectl(t, info, "get", "pod/client", "--output=jsonpath={.status.podIP}") + ":8080/"
+	if got := cache.lab(t, 0, "exec", "--", tester, "get", own); !strings.Contains(got, "nonroot") {
+		t.Errorf("%s: %q", own, got)
+	}
+	// An image that nobody has is a real failure.
+	kubectl(t, info, "run", "missing", "--image=sei-operator.lab/nobody:has-it", "--restart=Never")
+	kubectl(t, info, "wait", "pod/missing", "--for=jsonpath={.status.containerStatuses[0].state.waiting.reason}=ErrImagePull", "--timeout="+patience.String())
+	// The data of a volume goes with its claim.
+	volume := kubectl(t, info, "get", "pvc/data", "--output=jsonpath={.spec.volumeName}")
+	kubectl(t, info, "delete", "pod/server", "--grace-period=1")
+	kubectl(t, info, "delete", "pvc/data")
+	kubectl(t, info, "wait", "--for=delete", "pv/"+volume, "--timeout="+patience.String())
+	if left := glob(t, fmt.Sprintf("/proc/%d/root/var/lib/volumes/*", info.Components["kubelet"])); len(left) > 0 {
+		t.Errorf("data left: %q", left)
+	}
+}
+
+func TestAKilledLabLeavesNoProcessAndIsCleanedUp(t *testing.T) {
+	needRealNode(t)
+	cache := newCache(t)
+	before := look(t)
+	cache.lab(t, 0, "up")
+	info := cache.info(t)
+	who := inhabitantsOf(t, info)
+	if err := syscall.Kill(info.PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "all processes have ended", func() bool { return len(who.alive()) == 0 })
+	for _, change := range added(before, look(t)) {
+		if !strings.HasPrefix(change, "cgroup ") {
+			t.Errorf("left on the machine: %s", change)
+		}
+	}
+	if output := cache.lab(t, 0, "down"); !strings.Contains(output, "no cluster is running") {
+		t.Errorf("output: %s", output)
+	}
+	nothingLeft(t, before, who)
+}
+
+func TestALabThatCannotStartLeavesNothing(t *testing.T) {
+	needRealNode(t)
+	before := look(t)
+	dir := t.TempDir()
+	bad := filepath.Join(t.TempDir(), "bad.tar")
+	if err := os.WriteFile(bad, []byte("not an image"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	command := lab(t, "run", "--dir", dir, "--load", bad)
+	stdin, err := command.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = stdin.Close() }()
+	output, err := command.CombinedOutput()
+	if err == nil || !strings.Contains(string(output), "cannot import the image") || !strings.Contains(string(output), "bad.tar") {
+		t.Errorf("%v: %s", err, output)
+	}
+	nothingLeft(t, before, inhabitants{dir: dir})
+}
+
+func TestALabThatIsInterruptedLeavesNothing(t *testing.T) {
+	needRealNode(t)
+	before := look(t)
+	dir := t.TempDir()
+	command := lab(t, "run", "--dir", dir)
+	stdin, err := command.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the API server has begun to start", func() bool {
+		_, err := os.Stat(filepath.Join(dir, "logs", "kube-apiserver.log"))
+		return err == nil
+	})
+	if alive := (inhabitants{dir: dir}).alive(); len(alive) == 0 {
+		t.Error("this test does not see what it looks for")
+	}
+	if err := stdin.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Wait(); err == nil {
+		t.Error("success")
+	}
+	nothingLeft(t, before, inhabitants{dir: dir})
+}
+
+func TestATakenPortIsNamed(t *testing.T) {
+	needRealNode(t)
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp4", "0.0.0.0:10248")
+	if err != nil {
+		t.Skip(err) // Somebody else has shown it already.
+	}
+	defer listener.Close()
+	command := lab(t, "run", "--dir", t.TempDir())
+	stdin, err := command.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = stdin.Close() }()
+	output, err := command.CombinedOutput()
+	if err == nil || !strings.Contains(string(output), ":10248 is taken") || !strings.Contains(string(output), "ss -ltnp") {
+		t.Errorf("%v: %s", err, output)
+	}
+}
+
+func TestWithoutRootItSaysWhatIsMissing(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root to be somebody else")
+	}
+	// The directory of a test binary is for its owner alone, and so is a test's own.
+	dir := t.TempDir()
+	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(dir, "lab")
+	content, err := os.ReadFile(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(program, content, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for command, parts := range map[string][]string{
+		// Nothing is built for nobody, who has no home: it ends after what it has to say.
+		"up":  {"You are not root", "stand-in nodes", "volumes with data in them", "no place for the lab's cache"},
+		"run": {"a real node needs root"},
+	} {
+		nobody := exec.CommandContext(t.Context(), program, command)
+		nobody.Env = []string{mainVariable + "=1", "PATH=" + os.Getenv("PATH")}
+		nobody.Dir = "/"
+		nobody.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		output, err := nobody.CombinedOutput()
+		if err == nil {
+			t.Errorf("%s: success", command)
+		}
+		for _, part := range parts {
+			if !strings.Contains(string(output), part) {
+				t.Errorf("%s: missing %q in %s (%v)", command, part, output, err)
+			}
+		}
+	}
+}
+
+func TestWithoutLinuxItSaysSo(t *testing.T) {
+	// Building it would compile the standard library for nothing: what is built is enough.
+	command := exec.CommandContext(t.Context(), "go", "list", "-f", "{{.GoFiles}} {{.Imports}}", ".")
+	command.Env = append(os.Environ(), "GOOS=darwin", "CGO_ENABLED=0")
+	output, err := command.CombinedOutput()
+	if err != nil || strings.TrimSpace(string(output)) != "[other.go] [fmt os]" {
+		t.Errorf("elsewhere it consists of %s (%v)", output, err)
+	}
+	if !strings.Contains(read(t, "other.go"), "the lab needs Linux") {
+		t.Error("it does not say what it needs")
+	}
+}

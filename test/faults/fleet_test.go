@@ -1,0 +1,74 @@
+package faults_test
+
+import (
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"github.com/sei-operator/sei-operator/api/v1alpha1"
+	"github.com/sei-operator/sei-operator/internal/platform"
+	"github.com/sei-operator/sei-operator/test/faults"
+)
+
+const newSidecar = "registry.example.com/sidecar:v2"
+
+// bringUpAll brings up nodes of one chain.
+func bringUpAll(names ...string) func(*faults.Person) {
+	return func(p *faults.Person) {
+		for _, name := range names {
+			p.Create(p.Of(name).FullNode())
+		}
+		for _, name := range names {
+			p.Until("all nodes to be ready", p.Of(name).Ready)
+		}
+	}
+}
+
+// haveNewSidecar tells whether nodes have the new sidecar, and take no place in the
+// budget any more.
+func haveNewSidecar(names ...string) func(*faults.Person) bool {
+	return func(p *faults.Person) bool {
+		for _, name := range names {
+			of := p.Of(name)
+			status := of.SeiNode().Status
+			if !of.Ready() || status.Slot != nil || status.CurrentSidecarImage != newSidecar {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+func wantNewSidecar(settings *platform.Settings) { settings.SidecarImage = newSidecar }
+
+func TestANewVersionRollsAFleet(t *testing.T) {
+	names := []string{"alpha", "beta", "gamma"}
+	faults.Run(t, faults.Workload{
+		Name:    "a new version rolls three nodes",
+		Prepare: bringUpAll(names...),
+		Act:     func(p *faults.Person) { p.Upgrade(wantNewSidecar) },
+		Done:    haveNewSidecar(names...),
+		Fleet:   true,
+	})
+}
+
+// A StatefulSet that is deleted while its node waits for its turn comes back from the
+// current spec without waiting.
+func TestTheStatefulSetOfANodeThatWaitsIsDeleted(t *testing.T) {
+	faults.Run(t, faults.Workload{
+		Name:    "StatefulSet deleted while drift waits",
+		Prepare: bringUpAll("alpha", "beta"),
+		Act: func(p *faults.Person) {
+			// The first stays at its update.
+			restore := p.CutOff()
+			p.Upgrade(wantNewSidecar)
+			beta := p.Of("beta")
+			p.Until("beta to wait", func() bool { return beta.Has(v1alpha1.ConditionNodeUpdateInProgress, v1alpha1.ReasonWaitingForBudget) })
+			p.Delete("beta", &appsv1.StatefulSet{})
+			p.Until("beta to be back", func() bool { return haveNewSidecar("beta")(p) })
+			restore()
+		},
+		Done:  haveNewSidecar("alpha", "beta"),
+		Fleet: true,
+	})
+}
