@@ -22,7 +22,7 @@ test: verify lint ## Everything CI checks: generated files, lint, and all tests 
 	go run -C lab . kube build
 	@if go run -C lab . check; then go run -C lab . build; fi
 	@for module in $(CODE_MODULES); do \
-		echo "== go test -race ($$module)"; (cd $$module && go test -race -timeout 20m ./...); \
+		echo "== go test -race ($$module)"; (cd $$module && go test -race -timeout 45m ./...); \
 	done
 
 .PHONY: lab-up
