@@ -51,24 +51,3 @@ func TestANewVersionRollsAFleet(t *testing.T) {
 		Fleet:   true,
 	})
 }
-
-// A StatefulSet that is deleted while its node waits for its turn comes back from the
-// current spec without waiting.
-func TestTheStatefulSetOfANodeThatWaitsIsDeleted(t *testing.T) {
-	faults.Run(t, faults.Workload{
-		Name:    "StatefulSet deleted while drift waits",
-		Prepare: bringUpAll("alpha", "beta"),
-		Act: func(p *faults.Person) {
-			// The first stays at its update.
-			restore := p.CutOff()
-			p.Upgrade(wantNewSidecar)
-			beta := p.Of("beta")
-			p.Until("beta to wait", func() bool { return beta.Has(v1alpha1.ConditionNodeUpdateInProgress, v1alpha1.ReasonWaitingForBudget) })
-			p.Delete("beta", &appsv1.StatefulSet{})
-			p.Until("beta to be back", func() bool { return haveNewSidecar("beta")(p) })
-			restore()
-		},
-		Done:  haveNewSidecar("alpha", "beta"),
-		Fleet: true,
-	})
-}

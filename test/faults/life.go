@@ -59,7 +59,7 @@ func newLife(r *run) *life {
 		r.t.Fatal(err)
 	}
 	l.tasks = &seinodetask.Reconciler{
-		Kube: tools.Kube, Agents: l.agents, Peers: tools.Peers, Platform: withWitnesses(r.platform), Clock: r.clock, Report: report,
+		Kube: tools.Kube, Agents: l.agents, Peers: tools.Peers, Platform: r.withWitnesses(), Clock: r.clock, Report: report,
 		Wake: func(node types.NamespacedName) { r.enqueue(job{ofTasks, node}) },
 	}
 	l.reconcile = func(work job) (reconcile.Result, error) {
@@ -72,9 +72,10 @@ func newLife(r *run) *life {
 	return l
 }
 
-// withWitnesses gives a platform RPC servers to verify snapshots against.
-func withWitnesses(settings platform.Settings) platform.Settings {
-	settings.Witnesses = map[string][]string{"testnet-1": {"rpc-0.example.com:26657", "rpc-1.example.com:26657"}}
+// withWitnesses is a platform with RPC servers to verify snapshots against.
+func (r *run) withWitnesses() platform.Settings {
+	settings := r.platform
+	settings.Witnesses = map[string][]string{r.chain(): {"rpc-0.example.com:26657", "rpc-1.example.com:26657"}}
 	return settings
 }
 

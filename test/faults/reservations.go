@@ -98,7 +98,9 @@ func (r *run) clearReservations() {
 }
 
 // Chain is the chain of a run: nodes of other runs are not its business.
-func (p *Person) Chain() string { return "chain-" + p.run.namespace }
+func (p *Person) Chain() string { return p.run.chain() }
+
+func (r *run) chain() string { return "chain-" + r.namespace }
 
 // Leases are the reservations of the run's nodes.
 func (p *Person) Leases() []coordinationv1.Lease { return p.run.read(p.run.world.person).leases.Items }

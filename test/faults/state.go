@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/sei-operator/sei-operator/api/v1alpha1"
 	"github.com/sei-operator/sei-operator/test/nodes"
 )
 
@@ -27,7 +28,11 @@ func (r *run) state() string {
 	for _, list := range found.lists() {
 		_ = meta.EachListItem(list, func(item runtime.Object) error {
 			object := item.(client.Object)
-			all[thingOf(object).kind+" "+object.GetName()] = cleaned(object)
+			what := thingOf(object).kind + " " + nameOf(thingOf(object).kind, object.GetName())
+			if holder := object.GetAnnotations()[v1alpha1.AnnotationHolder]; holder != "" {
+				what += " of " + holder
+			}
+			all[what] = cleaned(object)
 			return nil
 		})
 	}
@@ -35,7 +40,7 @@ func (r *run) state() string {
 	made, claims := map[string]int{}, map[string]any{}
 	names := []string{r.namespace, "NAMESPACE"}
 	for key, uids := range r.history.uids {
-		made[key.kind+" "+key.name] = len(uids)
+		made[key.kind+" "+nameOf(key.kind, key.name)] += len(uids)
 		for i, uid := range uids {
 			names = append(names, string(uid), fmt.Sprintf("UID(%s %s %d)", key.kind, key.name, i+1))
 			if key.kind == "PersistentVolumeClaim" {

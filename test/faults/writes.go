@@ -50,7 +50,15 @@ func kindOf(w kube.Write) string {
 	if w.Subresource != "" {
 		return fmt.Sprintf("%s %s %s", w.Verb, w.Kind, w.Subresource)
 	}
-	return fmt.Sprintf("%s %s %s", w.Verb, w.Kind, w.Key.Name)
+	return fmt.Sprintf("%s %s %s", w.Verb, w.Kind, nameOf(w.Kind, w.Key.Name))
+}
+
+// nameOf leaves out the hash in the name of a Lease, which differs from run to run.
+func nameOf(kind, name string) string {
+	if end := strings.LastIndex(name, "-"); kind == "Lease" && end > 0 {
+		return name[:end]
+	}
+	return name
 }
 
 // point is where the operator dies: around the nth write of a kind. The number of a
