@@ -3,9 +3,7 @@ package faults_test
 import (
 	"testing"
 
-	appsv1 "k8s.io/api/apps/v1"
 
-	"github.com/sei-operator/sei-operator/api/v1alpha1"
 	"github.com/sei-operator/sei-operator/internal/platform"
 	"github.com/sei-operator/sei-operator/test/faults"
 )
