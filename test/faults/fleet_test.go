@@ -3,7 +3,6 @@ package faults_test
 import (
 	"testing"
 
-
 	"github.com/sei-operator/sei-operator/internal/platform"
 	"github.com/sei-operator/sei-operator/test/faults"
 )
