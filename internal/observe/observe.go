@@ -8,7 +8,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"slices"
 	"strconv"
 	"time"
 
@@ -38,6 +37,9 @@ func Node(ctx context.Context, k *kube.Client, fleet *agents.Fleet, node *v1alph
 	if r.err != nil {
 		return seen, r.err
 	}
+	if owner := claimOwner(node, seen.Claim); owner != "" && get(&r, owner, &v1alpha1.SeiNode{}) != nil {
+		seen.ClaimOwner = owner
+	}
 	if claim := seen.Claim; claim != nil && claim.DeletionTimestamp != nil && claim.Spec.VolumeName != "" {
 		r.namespace = ""
 		if volume := get(&r, claim.Spec.VolumeName, &corev1.PersistentVolume{}); volume != nil {
@@ -54,8 +56,8 @@ func Node(ctx context.Context, k *kube.Client, fleet *agents.Fleet, node *v1alph
 		return seen, fmt.Errorf("finding the tasks of node %s/%s: %w", node.Namespace, node.Name, err)
 	}
 	seen.Task = nodetask.Working(tasks, now)
-	if seen.ClaimNodes, err = otherNodes(ctx, k, node); err != nil {
-		return seen, err
+	if owner := claimOwner(node, seen.Claim); owner != "" && get(&r, owner, &v1alpha1.SeiNode{}) != nil {
+		seen.ClaimOwner = owner
 	}
 	seen.Sidecar = sidecar(fleet, node, seen.Pod)
 	return seen, r.err
@@ -105,13 +107,12 @@ func otherPods(ctx context.Context, k *kube.Client, node *v1alpha1.SeiNode) ([]s
 	return names, nil
 }
 
-// otherNodes are the names of other SeiNodes whose data is on the claim.
-func otherNodes(ctx context.Context, k *kube.Client, node *v1alpha1.SeiNode) ([]string, error) {
-	names, err := k.NodesWithClaim(ctx, types.NamespacedName{Namespace: node.Namespace, Name: render.ClaimName(node)})
-	if err != nil {
-		return nil, fmt.Errorf("finding the nodes that use the volume of node %s/%s: %w", node.Namespace, node.Name, err)
+// claimOwner is the other SeiNode that the labels of a claim name.
+func claimOwner(node *v1alpha1.SeiNode, claim *corev1.PersistentVolumeClaim) string {
+	if claim == nil || claim.Labels[v1alpha1.LabelNode] == node.Name {
+		return ""
 	}
-	return slices.DeleteFunc(names, func(name string) bool { return name == node.Name }), nil
+	return claim.Labels[v1alpha1.LabelNode]
 }
 
 // sidecar is what is known of the sidecar in the pod, which is followed from now on.

@@ -43,8 +43,9 @@ type Observation struct {
 	// ReclaimPolicy says what becomes of the volume when its claim goes. It is looked
 	// for only while the claim is being deleted.
 	ReclaimPolicy corev1.PersistentVolumeReclaimPolicy
-	// ClaimNodes are the names of other SeiNodes whose data is on the claim.
-	ClaimNodes []string
+	// ClaimOwner is the name of another SeiNode, which exists, that the labels of the
+	// claim name.
+	ClaimOwner string
 	// Pod is the one with the name that the StatefulSet gives.
 	Pod *corev1.Pod
 	// OtherPods are the names of living pods, other than Pod, that mount the claim.

@@ -46,14 +46,14 @@ func unusable(in Input) string {
 	writable := slices.ContainsFunc(claim.Spec.AccessModes, func(mode corev1.PersistentVolumeAccessMode) bool {
 		return mode != corev1.ReadOnlyMany
 	})
-	switch owner := claim.Labels[v1alpha1.LabelNode]; {
+	switch owner := in.Seen.ClaimOwner; {
 	case claim.Status.Phase == corev1.ClaimLost:
 		return "its volume is lost"
 	case claim.Spec.VolumeMode != nil && *claim.Spec.VolumeMode == corev1.PersistentVolumeBlock:
 		return "it is a block device, and seid needs a file system"
 	case !writable:
 		return "it can only be read"
-	case owner != "" && owner != in.Node.Name && slices.Contains(in.Seen.ClaimNodes, owner):
+	case owner != "":
 		return fmt.Sprintf("it is the data volume of the SeiNode %s, which exists", owner)
 	}
 	return ""

@@ -90,12 +90,12 @@ func (s *story) foreignClaim(name string, change ...func(*corev1.PersistentVolum
 
 func imports(claim string) func(*v1alpha1.SeiNode) {
 	return func(n *v1alpha1.SeiNode) {
-		n.Spec.DataVolume = &v1alpha1.DataVolumeSpec{DeletionPolicy: v1alpha1.DeletionPolicyDelete, Import: &v1alpha1.VolumeImport{PVCName: claim}}
+		n.Spec.DataVolume = &v1alpha1.DataVolumeSpec{Import: &v1alpha1.VolumeImport{PVCName: claim}}
 	}
 }
 
 // A claim that is imported is used as it is, and is nobody else's meanwhile. It is not
-// changed and not deleted, whatever the policy says.
+// changed and not deleted.
 func TestAnImportedClaimIsUsedAndLeftAsItIs(t *testing.T) {
 	s := alone(t)
 	s.createKeys()

@@ -2,6 +2,7 @@ package seinode
 
 import (
 	"context"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -73,22 +74,22 @@ func (r *Reconciler) usersOfLease(ctx context.Context, object kube.Object) []rec
 
 // waitForReservation are the nodes of a chain that wait for what another one has.
 func (r *Reconciler) waitForReservation(ctx context.Context, chainID string) []reconcile.Request {
-	return r.chainWith(ctx, chainID, map[v1alpha1.ConditionType]v1alpha1.ConditionReason{
-		v1alpha1.ConditionSigningKeyReady: v1alpha1.ReasonKeyInUse, v1alpha1.ConditionNodeKeyReady: v1alpha1.ReasonKeyInUse,
-		v1alpha1.ConditionDataVolumeReady: v1alpha1.ReasonVolumeInUse,
+	return r.chainWith(ctx, chainID, map[v1alpha1.ConditionType][]v1alpha1.ConditionReason{
+		v1alpha1.ConditionSigningKeyReady: {v1alpha1.ReasonKeyInUse}, v1alpha1.ConditionNodeKeyReady: {v1alpha1.ReasonKeyInUse},
+		v1alpha1.ConditionDataVolumeReady: {v1alpha1.ReasonVolumeInUse, v1alpha1.ReasonImportInvalid},
 	})
 }
 
 // chainWith are the nodes of a chain with one of these conditions.
-func (r *Reconciler) chainWith(ctx context.Context, chainID string, wanted map[v1alpha1.ConditionType]v1alpha1.ConditionReason) []reconcile.Request {
+func (r *Reconciler) chainWith(ctx context.Context, chainID string, wanted map[v1alpha1.ConditionType][]v1alpha1.ConditionReason) []reconcile.Request {
 	chain, err := r.Tools.Kube.Chain(ctx, chainID)
 	if err != nil {
 		return nil // they look again by themselves
 	}
 	var found []v1alpha1.SeiNode
 	for i := range chain {
-		for kind, reason := range wanted {
-			if c := meta.FindStatusCondition(chain[i].Status.Conditions, string(kind)); c != nil && c.Reason == string(reason) {
+		for kind, reasons := range wanted {
+			if c := meta.FindStatusCondition(chain[i].Status.Conditions, string(kind)); c != nil && slices.Contains(reasons, v1alpha1.ConditionReason(c.Reason)) {
 				found = append(found, chain[i])
 				break
 			}
@@ -112,7 +113,7 @@ func (r *Reconciler) waiters(ctx context.Context, object kube.Object) []reconcil
 	if !ok {
 		return nil
 	}
-	budget := map[v1alpha1.ConditionType]v1alpha1.ConditionReason{v1alpha1.ConditionNodeUpdateInProgress: v1alpha1.ReasonWaitingForBudget}
+	budget := map[v1alpha1.ConditionType][]v1alpha1.ConditionReason{v1alpha1.ConditionNodeUpdateInProgress: {v1alpha1.ReasonWaitingForBudget}}
 	return append(r.chainWith(ctx, node.Spec.ChainID, budget), r.waitForReservation(ctx, node.Spec.ChainID)...)
 }
 
