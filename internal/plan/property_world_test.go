@@ -123,7 +123,7 @@ var happenings = map[string]func(*rapid.T) edit{
 	"deletes its volume":   always(policy(v1alpha1.DeletionPolicyDelete)),
 	"retained volume":      always(reclaims(corev1.PersistentVolumeReclaimRetain)),
 	"gives up a volume":    func(t *rapid.T) edit { return givesUp(string(anyUID(t))) },
-	"data of others":       always(ownedBy("other")),
+	"data of others":       always(claimOf("other")),
 	"claim of another":     always(claim(func(c *corev1.PersistentVolumeClaim) { c.Labels = map[string]string{v1alpha1.LabelNode: "other"} })),
 	"claim of another key": always(claim(func(c *corev1.PersistentVolumeClaim) {
 		metav1.SetMetaDataLabel(&c.ObjectMeta, v1alpha1.LabelConsensusAddress, otherAddress)

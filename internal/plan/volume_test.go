@@ -62,8 +62,8 @@ func diskOf(total, free int64) edit {
 	return sidecar(func(s *Sidecar) { s.Status.TotalBytes, s.Status.FreeBytes = total, free })
 }
 
-// ownedBy says which other SeiNode the labels of the claim name.
-func ownedBy(name string) edit {
+// claimOf says which other SeiNode the labels of the claim name.
+func claimOf(name string) edit {
 	return func(in *Input) { in.Seen.ClaimOwner = name }
 }
 
@@ -116,14 +116,14 @@ func TestVolume(t *testing.T) {
 			in: fresh(imports, hasClaim(labelled(v1alpha1.LabelNode, "other"))), ready: true, reason: v1alpha1.ReasonBound,
 		},
 		"the claim to import is another node's, which exists": {
-			in:     fresh(imports, hasClaim(labelled(v1alpha1.LabelNode, "other")), ownedBy("other")),
+			in:     fresh(imports, hasClaim(labelled(v1alpha1.LabelNode, "other")), claimOf("other")),
 			reason: v1alpha1.ReasonImportInvalid, holds: true, stalled: true, says: []string{"chain-data", "SeiNode other, which exists"},
 		},
 		"the claim to import is this node's own": {
-			in: fresh(imports, hasClaim(), ownedBy("")), ready: true, reason: v1alpha1.ReasonBound,
+			in: fresh(imports, hasClaim(), claimOf("")), ready: true, reason: v1alpha1.ReasonBound,
 		},
 		"the claim to import has no owner, and others are there": {
-			in: fresh(imports, hasClaim(labelled(v1alpha1.LabelNode, "")), ownedBy("")), ready: true, reason: v1alpha1.ReasonBound,
+			in: fresh(imports, hasClaim(labelled(v1alpha1.LabelNode, "")), claimOf("")), ready: true, reason: v1alpha1.ReasonBound,
 		},
 		"the claim to import lost its volume": {
 			in: fresh(imports, hasClaim(func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimLost })), reason: v1alpha1.ReasonImportInvalid, holds: true, stalled: true,

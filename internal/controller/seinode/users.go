@@ -13,6 +13,7 @@ import (
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
 	"github.com/sei-operator/sei-operator/internal/kube"
+	"github.com/sei-operator/sei-operator/internal/render"
 )
 
 // nodeOf is the node that an object belongs to. Somebody may have stripped its label.
@@ -43,13 +44,20 @@ func (r *Reconciler) usersOfClaim(ctx context.Context, object kube.Object) []rec
 	}
 	var requests []reconcile.Request
 	for _, claim := range kube.ClaimsOf(object) {
-		nodes, err := r.Tools.Kube.NodesWithClaim(ctx, types.NamespacedName{Namespace: namespace, Name: claim})
-		if err != nil {
-			return nil // the cache is not there yet; at its start everybody is looked at
-		}
-		for _, node := range nodes {
-			requests = append(requests, requestsFor(namespace, node)...)
-		}
+		requests = append(requests, r.usersOf(ctx, types.NamespacedName{Namespace: namespace, Name: claim})...)
+	}
+	return requests
+}
+
+// usersOf are the nodes whose data is on a claim.
+func (r *Reconciler) usersOf(ctx context.Context, claim types.NamespacedName) []reconcile.Request {
+	nodes, err := r.Tools.Kube.NodesWithClaim(ctx, claim)
+	if err != nil {
+		return nil // the cache is not there yet; at its start everybody is looked at
+	}
+	var requests []reconcile.Request
+	for _, node := range nodes {
+		requests = append(requests, requestsFor(claim.Namespace, node)...)
 	}
 	return requests
 }
@@ -114,7 +122,9 @@ func (r *Reconciler) waiters(ctx context.Context, object kube.Object) []reconcil
 		return nil
 	}
 	budget := map[v1alpha1.ConditionType][]v1alpha1.ConditionReason{v1alpha1.ConditionNodeUpdateInProgress: {v1alpha1.ReasonWaitingForBudget}}
-	return append(r.chainWith(ctx, node.Spec.ChainID, budget), r.waitForReservation(ctx, node.Spec.ChainID)...)
+	requests := append(r.chainWith(ctx, node.Spec.ChainID, budget), r.waitForReservation(ctx, node.Spec.ChainID)...)
+	// Whoever waits for its volume may be of another chain.
+	return append(requests, r.usersOf(ctx, types.NamespacedName{Namespace: node.Namespace, Name: render.ClaimName(node)})...)
 }
 
 // concernsWaiters lets a node pass that no longer takes a place in the update budget,
