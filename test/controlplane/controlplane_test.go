@@ -16,6 +16,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -81,9 +82,18 @@ func TestOperatorHasItsRoleAndNoMore(t *testing.T) {
 	c := cluster.Get(t)
 	operator, namespace := c.Operator(t), c.Namespace(t)
 	for what, act := range map[string]func() error{
-		"create a SeiNode": func() error { return operator.Create(t.Context(), newNode(namespace)) },
-		"list Secrets": func() error {
-			return operator.List(t.Context(), &corev1.SecretList{}, client.InNamespace(namespace))
+		"create a SeiNodeTask": func() error {
+			return operator.Create(t.Context(), &v1alpha1.SeiNodeTask{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "mine"}})
+		},
+		// It may list and watch them, because a watch of their metadata needs that too.
+		"create a Secret": func() error {
+			return operator.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "mine"}})
+		},
+		"delete a Secret": func() error {
+			return operator.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "theirs"}})
+		},
+		"list reservations elsewhere": func() error {
+			return operator.List(t.Context(), &coordinationv1.LeaseList{}, client.InNamespace(namespace))
 		},
 		"create a namespace": func() error {
 			return operator.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "mine"}})
