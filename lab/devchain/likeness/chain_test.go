@@ -125,7 +125,14 @@ func (l *life) upgrade(fifth *chain.Node) int64 {
 	}
 	signal(l.t, fifth.Process(), syscall.SIGKILL)
 	<-fifth.Process().Done()
-	startAll(l.t, l.Local, v2)
+	for _, n := range l.validators {
+		start(l.t, n, v2)
+	}
+	// One that is further behind must not be given the new version: that refuses blocks
+	// of the old one. It comes to the upgrade by itself.
+	start(l.t, fifth, v1)
+	ends(l.t, fifth.Process(), 2)
+	start(l.t, fifth, v2)
 	for _, n := range l.Nodes {
 		untilHeight(l.t, n, plan.Height+*blocks)
 		if version, err := n.Version(l.t.Context()); err != nil || version != "v2" {
