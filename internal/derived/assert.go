@@ -118,16 +118,20 @@ func createObject[T any, P interface {
 	return outcome(s, w.kind, name, err)
 }
 
-// outcome tells a refusal, which a person has to hear of, from an error that the
-// next try may not meet.
 func outcome(s *scope.Scope, kind, name string, err error) error {
+	return Outcome(s.InTrouble, kind, name, err)
+}
+
+// Outcome tells a refusal, which a person has to hear of, from an error that the next
+// try may not meet.
+func Outcome(inTrouble func(*plan.Gate), kind, name string, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
 		return fmt.Errorf("%s %s: %w", kind, name, ErrLookAgain)
 	case apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err):
-		s.InTrouble(&plan.Gate{
+		inTrouble(&plan.Gate{
 			Reason: v1alpha1.ReasonAPIRefused, Stalled: true,
 			Message: fmt.Sprintf("The API server refuses the %s %s: %s", kind, name, firstLine(err.Error())),
 		})

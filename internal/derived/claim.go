@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
@@ -123,12 +124,9 @@ func MarkBootstrapped(ctx context.Context, s *scope.Scope) error {
 		return ErrLookAgain
 	}
 	before := claim.DeepCopy()
-	if claim.Annotations == nil {
-		claim.Annotations = map[string]string{}
-	}
-	claim.Annotations[v1alpha1.AnnotationBootstrapped] = string(s.Node.UID)
+	metav1.SetMetaDataAnnotation(&claim.ObjectMeta, v1alpha1.AnnotationBootstrapped, string(s.Node.UID))
 	if address != "" {
-		claim.Labels[v1alpha1.LabelConsensusAddress] = address
+		metav1.SetMetaDataLabel(&claim.ObjectMeta, v1alpha1.LabelConsensusAddress, address)
 	}
 	err := s.Kube.PatchMetadata(ctx, "PersistentVolumeClaim", before, claim)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
@@ -149,7 +147,7 @@ func markImported(ctx context.Context, s *scope.Scope) error {
 		return fmt.Errorf("reading the Lease of the imported claim %s: %w", s.Want.ClaimName, err)
 	}
 	after := before.DeepCopy()
-	after.Annotations[v1alpha1.AnnotationBootstrapped] = string(s.Node.UID)
+	metav1.SetMetaDataAnnotation(&after.ObjectMeta, v1alpha1.AnnotationBootstrapped, string(s.Node.UID))
 	err = s.Kube.ChangeReservation(ctx, before, after)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return ErrLookAgain

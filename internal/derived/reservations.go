@@ -73,10 +73,7 @@ func reserve(ctx context.Context, s *scope.Scope, wish plan.Wish) error {
 // hold makes a Lease this node's.
 func hold(s *scope.Scope, wish plan.Wish, lease *coordinationv1.Lease) {
 	lease.Labels = map[string]string{v1alpha1.LabelReservation: string(wish.Kind), v1alpha1.LabelChain: s.Node.Spec.ChainID}
-	if lease.Annotations == nil {
-		lease.Annotations = map[string]string{}
-	}
-	lease.Annotations[v1alpha1.AnnotationHolder] = s.Key().String()
+	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, v1alpha1.AnnotationHolder, s.Key().String())
 	if !slices.Contains(lease.Finalizers, v1alpha1.FinalizerReservation) && lease.DeletionTimestamp == nil {
 		lease.Finalizers = append(lease.Finalizers, v1alpha1.FinalizerReservation)
 	}

@@ -40,10 +40,11 @@ var standing = map[v1alpha1.FleetNodeState]bool{
 	v1alpha1.FleetNodeStopping: true, v1alpha1.FleetNodePaused: true, v1alpha1.FleetNodeHeld: true,
 }
 
-// inFlight tells whether a node is on its way to a template.
+// inFlight tells whether a node is on its way to a template. One of which nothing is known
+// may be: it was given a template a moment ago, which may be the last but one by now.
 func (p place) inFlight() bool {
 	switch p.state {
-	case v1alpha1.FleetNodeUpdating:
+	case v1alpha1.FleetNodeUpdating, v1alpha1.FleetNodeUnknown:
 		return true
 	case "", v1alpha1.FleetNodeForeign, v1alpha1.FleetNodeTerminating:
 		return false

@@ -59,6 +59,7 @@ func TestAdmission(t *testing.T) {
 		{"a broken node, all are broken", at(v1alpha1.FleetNodeBroken), []place{updated(v1alpha1.FleetNodeBroken), at(v1alpha1.FleetNodeBroken)}, 1, true},
 		{"a node that lags, all lag", at(v1alpha1.FleetNodeNotReady), []place{at(v1alpha1.FleetNodeNotReady), at(v1alpha1.FleetNodeNotReady)}, 1, true},
 		{"a node that lags, one that lags is being updated", at(v1alpha1.FleetNodeNotReady), []place{updated(v1alpha1.FleetNodeNotReady)}, 1, false},
+		{"a node that lags, one was given the last but one template a moment ago", at(v1alpha1.FleetNodeNotReady), []place{at(v1alpha1.FleetNodeUnknown)}, 1, false},
 		{"a node of which nothing is known, all others serve", at(v1alpha1.FleetNodeUnknown), nil, 5, false},
 		{"a node that is being updated gets the next template", at(v1alpha1.FleetNodeUpdating), []place{at(v1alpha1.FleetNodeUpdating)}, 1, true},
 		{"a paused node", at(v1alpha1.FleetNodePaused), []place{updated(v1alpha1.FleetNodeUpdating)}, 1, true},

@@ -17,16 +17,13 @@ import (
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
 	"github.com/sei-operator/sei-operator/internal/budget"
+	"github.com/sei-operator/sei-operator/internal/derived"
 	"github.com/sei-operator/sei-operator/internal/fleet"
 	"github.com/sei-operator/sei-operator/internal/kube"
 )
 
 // lookAgain is when to look again at a world that was not as it was seen.
 const lookAgain = 20 * time.Millisecond
-
-// errLookAgain means that the world is not as it was seen. Nothing was done, and the next
-// reconcile sees it as it is.
-var errLookAgain = errors.New("the cluster changed in the meantime")
 
 // Reconciler keeps fleets as their specs want them. It has no state of its own.
 type Reconciler struct {
@@ -98,7 +95,7 @@ func (w *work) record(ctx context.Context, failure error) (reconcile.Result, err
 		failure = w.letGo(ctx)
 	}
 	switch {
-	case errors.Is(failure, errLookAgain):
+	case errors.Is(failure, derived.ErrLookAgain):
 		return reconcile.Result{RequeueAfter: lookAgain}, nil
 	case failure != nil:
 		return reconcile.Result{}, failure

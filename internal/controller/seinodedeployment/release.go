@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
+	"github.com/sei-operator/sei-operator/internal/derived"
 	"github.com/sei-operator/sei-operator/internal/fleet"
 	"github.com/sei-operator/sei-operator/internal/kube"
 	"github.com/sei-operator/sei-operator/internal/render"
@@ -69,7 +70,7 @@ func (w *work) disown(ctx context.Context, kind string, object kube.Object) erro
 	after.SetOwnerReferences(slices.DeleteFunc(after.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.UID == w.deployment.UID }))
 	err := w.Kube.PatchMetadata(ctx, kind, before, after)
 	if apierrors.IsConflict(err) {
-		return errLookAgain
+		return derived.ErrLookAgain
 	}
 	return ignoreChanged(err)
 }
@@ -88,7 +89,7 @@ func (w *work) letGo(ctx context.Context) error {
 	controllerutil.RemoveFinalizer(after, v1alpha1.FinalizerDeployment)
 	err := w.Kube.PatchMetadata(ctx, "SeiNodeDeployment", now, after)
 	if apierrors.IsConflict(err) {
-		return errLookAgain
+		return derived.ErrLookAgain
 	}
 	return ignoreChanged(err)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -17,6 +16,7 @@ import (
 	policyv1ac "k8s.io/client-go/applyconfigurations/policy/v1"
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
+	"github.com/sei-operator/sei-operator/internal/derived"
 	"github.com/sei-operator/sei-operator/internal/fleet"
 	"github.com/sei-operator/sei-operator/internal/kube"
 	"github.com/sei-operator/sei-operator/internal/plan"
@@ -144,23 +144,6 @@ func belongs(deployment *v1alpha1.SeiNodeDeployment, object metav1.Object) bool 
 	return metav1.IsControlledBy(object, deployment)
 }
 
-// maxRefusal bounds what is told of a refusal.
-const maxRefusal = 300
-
-// outcome tells a refusal, which a person has to hear of, from an error that the next try
-// may not meet.
 func (w *work) outcome(kind, name string, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
-		return fmt.Errorf("%s %s: %w", kind, name, errLookAgain)
-	case apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err):
-		first, _, _ := strings.Cut(err.Error(), "\n")
-		w.trouble = append(w.trouble, plan.Gate{
-			Reason: v1alpha1.ReasonAPIRefused, Stalled: true,
-			Message: fmt.Sprintf("The API server refuses the %s %s: %.*s", kind, name, maxRefusal, first),
-		})
-	}
-	return fmt.Errorf("%s %s: %w", kind, name, err)
+	return derived.Outcome(func(gate *plan.Gate) { w.trouble = append(w.trouble, *gate) }, kind, name, err)
 }
