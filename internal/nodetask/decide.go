@@ -18,6 +18,8 @@ type Input struct {
 	Node *v1alpha1.SeiNode
 	// Ahead is the task whose turn it is on this node; nil: nobody's.
 	Ahead *v1alpha1.SeiNodeTask
+	// Fleet is the SeiNodeDeployment that the node belongs to; empty: none.
+	Fleet string
 	// Witnesses are the RPC servers for state sync of the node.
 	Witnesses []string
 	Now       time.Time
@@ -115,7 +117,7 @@ func pending(in Input, kind *Kind) Decision {
 		return *notYet
 	}
 	if kind.Refuses != nil {
-		if why := kind.Refuses(in.Node, in.Witnesses); why != "" {
+		if why := kind.Refuses(in); why != "" {
 			return end(v1alpha1.ReasonInvalidPayload, "%s Nothing was done.", why)
 		}
 	}

@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
 	"github.com/sei-operator/sei-operator/internal/plan"
 )
@@ -34,6 +32,7 @@ func TestDecide(t *testing.T) {
 		task  *v1alpha1.SeiNodeTask
 		node  *v1alpha1.SeiNode
 		ahead *v1alpha1.SeiNodeTask
+		fleet string
 		want  Action
 		says  v1alpha1.ConditionReason
 		told  string
@@ -63,9 +62,7 @@ func TestDecide(t *testing.T) {
 		{name: "an unknown kind", task: restart(func(task *v1alpha1.SeiNodeTask) { task.Spec.Kind = "PaintNode" }), want: End, says: v1alpha1.ReasonUnsupportedKind},
 		{name: "no payload", task: restart(func(task *v1alpha1.SeiNodeTask) { task.Spec.RestartSeid = nil }), want: End, says: v1alpha1.ReasonInvalidPayload},
 		{name: "resync without witnesses", task: restart(asResync), node: runningNode(), want: End, says: v1alpha1.ReasonInvalidPayload, told: "Nothing was done."},
-		{name: "an image of a fleet's node", task: restart(asImage), node: runningNode(func(n *v1alpha1.SeiNode) {
-			n.OwnerReferences = []metav1.OwnerReference{{Kind: "SeiNodeDeployment", Name: "fleet", Controller: new(true)}}
-		}), want: End, says: v1alpha1.ReasonInvalidPayload, told: "SeiNodeDeployment fleet"},
+		{name: "an image of a fleet's node", task: restart(asImage), node: runningNode(), fleet: "fleet", want: End, says: v1alpha1.ReasonInvalidPayload, told: "SeiNodeDeployment fleet"},
 
 		{name: "runs", task: restart(began(0)), node: runningNode(), want: Run},
 		{name: "runs whatever the phase", task: restart(began(time.Hour)), node: runningNode(paused, updating, func(n *v1alpha1.SeiNode) { n.Status.Phase = v1alpha1.PhaseFailed }), ahead: other, want: Run},
@@ -85,7 +82,7 @@ func TestDecide(t *testing.T) {
 		{name: "ended long ago and deleted", task: restart(ended(time.Hour), keeps(30), deleted), want: Rest},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := Decide(Input{Task: c.task, Node: c.node, Ahead: c.ahead, Now: now})
+			got := Decide(Input{Task: c.task, Node: c.node, Ahead: c.ahead, Fleet: c.fleet, Now: now})
 			same(t, "the action", got.Action, c.want)
 			same(t, "the reason", got.Reason, c.says)
 			same(t, "the time to look again", got.After, c.after)

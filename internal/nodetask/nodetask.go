@@ -33,8 +33,8 @@ type Kind struct {
 	// KeepsPod: no plan stops the pod while it runs, and it does not begin while a plan
 	// is about to.
 	KeepsPod bool
-	// Refuses says why this cannot be done to a node; empty: it can. It may be nil.
-	Refuses func(node *v1alpha1.SeiNode, witnesses []string) string
+	// Refuses says why this cannot be done to the node; empty: it can. It may be nil.
+	Refuses func(Input) string
 	// Steps are done one after the other.
 	Steps []Step
 	// Aftermath says in which state a task leaves the node that did not get beyond a

@@ -31,7 +31,8 @@ const heldForResync = "ResyncNode "
 var _ = register(Kind{
 	Name: v1alpha1.TaskKindResyncNode, Timeout: 90 * time.Minute, Mutates: true, KeepsPod: true,
 	HasPayload: func(spec *v1alpha1.SeiNodeTaskSpec) bool { return spec.ResyncNode != nil },
-	Refuses: func(node *v1alpha1.SeiNode, witnesses []string) string {
+	Refuses: func(in Input) string {
+		node, witnesses := in.Node, in.Witnesses
 		if node.Spec.FullNode == nil {
 			return fmt.Sprintf("The node %s is not a full node, and only the data of full nodes may be removed.", node.Name)
 		}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
 )
@@ -17,9 +16,9 @@ import (
 var _ = register(Kind{
 	Name: v1alpha1.TaskKindUpdateNodeImage, Timeout: time.Hour, Mutates: true,
 	HasPayload: func(spec *v1alpha1.SeiNodeTaskSpec) bool { return spec.UpdateNodeImage != nil },
-	Refuses: func(node *v1alpha1.SeiNode, _ []string) string {
-		if owner := metav1.GetControllerOf(node); owner != nil {
-			return fmt.Sprintf("The node %s belongs to the %s %s, which would take the image back: set the image there.", node.Name, owner.Kind, owner.Name)
+	Refuses: func(in Input) string {
+		if in.Fleet != "" {
+			return fmt.Sprintf("The node %s belongs to the SeiNodeDeployment %s, which would take the image back: set the image there.", in.Node.Name, in.Fleet)
 		}
 		return ""
 	},

@@ -13,6 +13,7 @@ import (
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
 	"github.com/sei-operator/sei-operator/internal/sidecar/api"
 	"github.com/sei-operator/sei-operator/internal/sidecar/tasks"
+	"github.com/sei-operator/sei-operator/test/cluster"
 )
 
 // The tests in this file are about what each kind does to a node.
@@ -213,27 +214,27 @@ func TestUpdateNodeImageIsSupersededByAnEdit(t *testing.T) {
 	r.sidecar().SetSeid(nil)
 }
 
+// A fleet would take the image of its node back. One that it left behind is nobody's.
 func TestUpdateNodeImageOfANodeThatAFleetOwns(t *testing.T) {
 	r := newRig(t)
-	fleet := &v1alpha1.SeiNodeDeployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: "fleet"},
-		Spec: v1alpha1.SeiNodeDeploymentSpec{
-			Replicas: new(int32(0)),
-			Template: v1alpha1.SeiNodeTemplate{Spec: r.fullNode("any").Spec},
-		},
-	}
+	fleet := r.deployment("fleet", 1)
 	r.create(fleet)
-	r.up(func(n *v1alpha1.SeiNode) {
-		n.OwnerReferences = []metav1.OwnerReference{{
-			APIVersion: "sei.io/v1alpha1", Kind: "SeiNodeDeployment", Name: "fleet", UID: fleet.UID, Controller: new(true),
-		}}
-	})
-	r.task("update", v1alpha1.TaskKindUpdateNodeImage)
-	r.ends("update", v1alpha1.ReasonInvalidPayload, "SeiNodeDeployment fleet")
+	r.fleetReady("fleet")
+	ofFleet := func(task *v1alpha1.SeiNodeTask) { task.Spec.Target.NodeRef.Name = "fleet-0" }
+	r.task("refused", v1alpha1.TaskKindUpdateNodeImage, ofFleet)
+	r.ends("refused", v1alpha1.ReasonInvalidPayload, "SeiNodeDeployment fleet")
 	node := &v1alpha1.SeiNode{}
-	r.get("alpha", node)
+	r.get("fleet-0", node)
 	if node.Spec.Image != image {
 		t.Errorf("the image is %s", node.Spec.Image)
+	}
+	r.delete(fleet)
+	cluster.Gone[*v1alpha1.SeiNodeDeployment](t, r.person, r.key("fleet"), "the fleet is deleted")
+	r.task("update", v1alpha1.TaskKindUpdateNodeImage, ofFleet)
+	r.ends("update", v1alpha1.ReasonTaskComplete, "")
+	r.get("fleet-0", node)
+	if wanted := "registry.example.com/seid:v2"; node.Status.CurrentImage != wanted {
+		t.Errorf("the node runs %s", node.Status.CurrentImage)
 	}
 }
 

@@ -101,7 +101,11 @@ func (r *Reconciler) wakeFleetTasks(ctx context.Context, node types.NamespacedNa
 func (r *Reconciler) further(ctx context.Context, tasks []v1alpha1.SeiNodeTask, index int, node *v1alpha1.SeiNode) (time.Duration, error) {
 	read := tasks[index].DeepCopy()
 	w := &world{Reconciler: r, node: node, task: &tasks[index]}
-	in := nodetask.Input{Task: w.task, Node: node, Ahead: nodetask.Ahead(tasks, w.task), Witnesses: w.Witnesses(), Now: w.Now()}
+	fleet, err := r.fleetOf(ctx, node)
+	if err != nil {
+		return 0, err
+	}
+	in := nodetask.Input{Task: w.task, Node: node, Ahead: nodetask.Ahead(tasks, w.task), Fleet: fleet, Witnesses: w.Witnesses(), Now: w.Now()}
 	decision := nodetask.Decide(in)
 	switch decision.Action {
 	case nodetask.LetGo:
@@ -134,6 +138,20 @@ func (r *Reconciler) further(ctx context.Context, tasks []v1alpha1.SeiNodeTask, 
 		}
 	}
 	return r.record(ctx, read, w.task, decision)
+}
+
+// fleetOf is the name of the fleet that a node belongs to. One that a fleet left behind
+// keeps the label with its name, and belongs to nobody.
+func (r *Reconciler) fleetOf(ctx context.Context, node *v1alpha1.SeiNode) (string, error) {
+	if node == nil || node.Labels[v1alpha1.LabelDeployment] == "" {
+		return "", nil
+	}
+	name := node.Labels[v1alpha1.LabelDeployment]
+	err := r.Kube.Get(ctx, types.NamespacedName{Namespace: node.Namespace, Name: name}, &v1alpha1.SeiNodeDeployment{})
+	if apierrors.IsNotFound(err) {
+		return "", nil
+	}
+	return name, err
 }
 
 // runStep looks at a step, and does what is to be done about it.
