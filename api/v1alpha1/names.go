@@ -59,6 +59,15 @@ const AnnotationRemovedFromTemplate = "sei.io/removed-from-template"
 // that finished its bootstrap on it.
 const AnnotationBootstrapped = "sei.io/bootstrapped"
 
+// Annotations on the Secret with a node's certificate, by which is judged whether the
+// node needs another one. The Secret itself is not read for that.
+const (
+	// AnnotationCertificateIssuer identifies the authority that issued it.
+	AnnotationCertificateIssuer = "sei.io/certificate-issuer"
+	// AnnotationCertificateRenewal is when the operator issues another one.
+	AnnotationCertificateRenewal = "sei.io/certificate-renewal"
+)
+
 // AnnotationHolder on a Lease that reserves something is the namespace and the name
 // of the SeiNode that holds it.
 const AnnotationHolder = "sei.io/holder"

@@ -61,6 +61,16 @@ func proxyConfig(node *v1alpha1.SeiNode) *corev1ac.ConfigMapApplyConfiguration {
 		WithData(map[string]string{proxyConfigKey: string(text)})
 }
 
+// AccessSecret holds the certificate and the key of the access proxy.
+func AccessSecret(node *v1alpha1.SeiNode, certificate, key []byte, annotations map[string]string) *corev1ac.SecretApplyConfiguration {
+	return corev1ac.Secret(AccessSecretName(node), node.Namespace).
+		WithLabels(labels(node)).
+		WithAnnotations(annotations).
+		WithOwnerReferences(owner(node)).
+		WithType(corev1.SecretTypeTLS).
+		WithData(map[string][]byte{corev1.TLSCertKey: certificate, corev1.TLSPrivateKeyKey: key})
+}
+
 // proxyContainer stands in front of the sidecar, which then listens on loopback. It has
 // no probes: one that asks through it would end it for a sidecar that is slow.
 func (p pod) proxyContainer() *corev1ac.ContainerApplyConfiguration {
@@ -79,7 +89,7 @@ func (p pod) proxyContainer() *corev1ac.ContainerApplyConfiguration {
 		container.WithImage(p.sidecarImage()).WithCommand(sidecarProgram).WithArgs("rbac-proxy")
 	}
 	return container.WithArgs(
-		fmt.Sprintf("--secure-listen-address=0.0.0.0:%d", proxyPort),
+		fmt.Sprintf("--secure-listen-address=0.0.0.0:%d", ProxyPort),
 		fmt.Sprintf("--upstream=https://127.0.0.1:%d/", p.sidecarPort()),
 		"--upstream-ca-file="+path.Join(loopbackPath, "ca.crt"),
 		"--upstream-client-cert-file="+path.Join(loopbackPath, "client.crt"),

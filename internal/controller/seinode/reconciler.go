@@ -56,6 +56,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		r.Tools.Agents.Forget(request.NamespacedName)
 		r.Metrics.Forget(request.NamespacedName)
 		r.owned.Forget(request.NamespacedName)
+		r.Tools.Access.Forget(request.NamespacedName)
 		return reconcile.Result{}, nil
 	}
 	// Alone and first: from here on the node cannot go away without being stopped.
@@ -94,6 +95,9 @@ func (r *Reconciler) observe(ctx context.Context, node *v1alpha1.SeiNode) (*scop
 		return s, nil // no pod of it comes to be any more
 	}
 	if s.Seen.Keys, err = r.keys.Look(ctx, r.Tools.Kube, node); err != nil {
+		return nil, err
+	}
+	if s.Seen.Access, err = r.Tools.Access.Look(ctx, s.Input); err != nil {
 		return nil, err
 	}
 	if s.Seen.Leases, err = observe.Leases(ctx, r.Tools.Kube, s.Input); err != nil {
