@@ -82,16 +82,26 @@ func (k *Keeper) Roots() (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// Look finds out how it stands with the way in to a node. Where access control is off
-// it only learns whom to trust, for pods that have a proxy still.
+// issues tells whether nodes get their certificates from the operator.
+func (k *Keeper) issues() bool { return k.settings.Enabled && k.settings.CAFile == "" }
+
+// Learn finds out whom to trust, also where access control is off: there may be pods
+// that have a proxy still.
+func (k *Keeper) Learn(ctx context.Context) error {
+	_, _, err := k.look(ctx)
+	return err
+}
+
+// Look finds out how it stands with the way in to a node; nil: access control is off.
 func (k *Keeper) Look(ctx context.Context, in plan.Input) (*plan.Access, error) {
-	on := in.Want.ProxyConfig != nil
-	issues := on && k.settings.CAFile == ""
-	id, problem, err := k.look(ctx, issues)
-	if err != nil || !on {
+	if in.Want.ProxyConfig == nil {
+		return nil, nil
+	}
+	id, problem, err := k.look(ctx)
+	if err != nil {
 		return nil, err
 	}
-	seen := &plan.Access{Brought: !issues, Authority: id, AuthorityProblem: problem}
+	seen := &plan.Access{Brought: !k.issues(), Authority: id, AuthorityProblem: problem}
 	if seen.Certificate, err = k.certificate(ctx, in.Node); err != nil {
 		return nil, err
 	}
@@ -104,7 +114,7 @@ func (k *Keeper) Look(ctx context.Context, in plan.Input) (*plan.Access, error) 
 // look brings the authority up to date: it reads it when it changed, makes one where
 // there is none, and another one when it is time. It returns what identifies it, or
 // what is wrong with it.
-func (k *Keeper) look(ctx context.Context, issues bool) (id, problem string, err error) {
+func (k *Keeper) look(ctx context.Context) (id, problem string, err error) {
 	key := types.NamespacedName{Namespace: k.kube.Namespace(), Name: SecretName}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -117,7 +127,7 @@ func (k *Keeper) look(ctx context.Context, issues bool) (id, problem string, err
 			return "", problem, err
 		}
 	}
-	if issues {
+	if k.issues() {
 		if err := k.advance(ctx, key); err != nil {
 			return "", refusal(key, err), unlessRefused(err)
 		}

@@ -151,7 +151,8 @@ func startLab(ctx context.Context) (*lab, error) {
 	}
 	defer os.RemoveAll(filepath.Dir(binary)) //nolint:errcheck // once it runs, the file is of no use
 	command := exec.CommandContext(ctx, binary, "kube", "run",
-		"--install", filepath.Join(root, "config", "crd"), "--install", filepath.Join(root, "config", "rbac"))
+		"--install", filepath.Join(root, "config", "crd"), "--install", filepath.Join(root, "config", "rbac"),
+		"--install", filepath.Join(root, "config", "access", "people.yaml"), "--install", filepath.Join(root, "config", "access", "proxy.yaml"))
 	command.Stderr = os.Stderr
 	lifeLine, err := command.StdinPipe()
 	if err != nil {

@@ -80,6 +80,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 
 // observe reads everything that this reconcile is about.
 func (r *Reconciler) observe(ctx context.Context, node *v1alpha1.SeiNode) (*scope.Scope, error) {
+	// The sidecar is followed from here on, and its certificate has to be judged.
+	if err := r.Tools.Access.Learn(ctx); err != nil {
+		return nil, err
+	}
 	seen, err := observe.Node(ctx, r.Tools.Kube, r.Tools.Agents, node, r.Clock.Now())
 	if err != nil {
 		return nil, err
@@ -97,14 +101,12 @@ func (r *Reconciler) observe(ctx context.Context, node *v1alpha1.SeiNode) (*scop
 	if s.Seen.Keys, err = r.keys.Look(ctx, r.Tools.Kube, node); err != nil {
 		return nil, err
 	}
-	if s.Seen.Access, err = r.Tools.Access.Look(ctx, s.Input); err != nil {
-		return nil, err
-	}
 	if s.Seen.Leases, err = observe.Leases(ctx, r.Tools.Kube, s.Input); err != nil {
 		return nil, err
 	}
 	plan.Rebuild(s.Input)
-	return s, nil
+	s.Seen.Access, err = r.Tools.Access.Look(ctx, s.Input)
+	return s, err
 }
 
 // act does what was decided.
