@@ -44,6 +44,9 @@ const (
 	// AnnotationAcceptVolumeLoss lets a stop go ahead although the claim with
 	// this uid is being deleted and its data goes with it.
 	AnnotationAcceptVolumeLoss = "sei.io/accept-volume-loss"
+	// AnnotationConfirmDeletion with the name of the object lets a validator, or its
+	// claim, be deleted where the policy in config/access is installed.
+	AnnotationConfirmDeletion = "sei.io/confirm-deletion"
 )
 
 // AnnotationTemplateHash on a pod and on the template it was made from identifies

@@ -20,15 +20,17 @@ import (
 	"fmt"
 	"math/big"
 	"time"
+
+	"github.com/sei-operator/sei-operator/internal/plan"
 )
 
 const (
 	// authorityLife is short enough for a rotation to be nothing special.
 	authorityLife = 365 * 24 * time.Hour
 	// certificateLife is how long the certificate of a node is valid.
-	certificateLife = 60 * 24 * time.Hour
+	certificateLife = plan.LongestRenewal / 2 * 3
 	// backdated is how far the clock of whoever looks at a certificate may be behind.
-	backdated = 24 * time.Hour
+	backdated = plan.ClockTolerance
 )
 
 // renewal is when two thirds of a life are over: what is left is time to notice that
@@ -139,9 +141,11 @@ func encode(kind string, raw []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: raw})
 }
 
-// Current is the authority to be used from now on, and whether it is another one.
+// Current is the authority to be used from now on, and whether it is another one. One
+// that begins later was made by a clock that was ahead, and would be of no use until then.
 func (a Authority) Current(now time.Time) (Authority, bool, error) {
-	if now.Before(renewal(a.certificate.NotBefore.Add(backdated), a.certificate.NotAfter)) {
+	due := renewal(a.certificate.NotBefore.Add(backdated), a.certificate.NotAfter)
+	if !now.Before(a.certificate.NotBefore) && now.Before(due) {
 		return a, false, nil
 	}
 	next, err := NewAuthority(now)

@@ -105,6 +105,22 @@ func TestAuthorityIsRotatedWithOverlap(t *testing.T) {
 	}
 }
 
+// One that a clock made which was ahead is of no use until then.
+func TestAuthorityOfTheFutureIsReplaced(t *testing.T) {
+	t.Parallel()
+	future := newAuthority(t, now.Add(30*day))
+	next, another, err := future.Current(now)
+	if err != nil || !another {
+		t.Fatalf("it is kept: %v", err)
+	}
+	if err := verify(t, next, issue(t, next, now), "node.sei", now); err != nil {
+		t.Error(err)
+	}
+	if _, another, err := newAuthority(t, now.Add(23*time.Hour)).Current(now); another || err != nil {
+		t.Errorf("a clock that is hours ahead costs an authority: %v", err)
+	}
+}
+
 func TestAuthorityComesBackFromItsSecret(t *testing.T) {
 	t.Parallel()
 	first := newAuthority(t, now)

@@ -43,6 +43,13 @@ type Certificate struct {
 	Renewal time.Time
 }
 
+const (
+	// LongestRenewal is when a certificate is replaced, at the latest, after it was issued.
+	LongestRenewal = 40 * 24 * time.Hour
+	// ClockTolerance is by how much clocks may differ without anybody noticing.
+	ClockTolerance = 24 * time.Hour
+)
+
 // Rights are what a proxy may ask the API server.
 type Rights struct {
 	// NoAccount: its ServiceAccount does not exist.
@@ -121,6 +128,8 @@ func Issue(in Input) IssueStep {
 		return IssueStep{Issue: true, Message: "Somebody changed the Secret with the certificate of the access proxy."}
 	case access.Certificate.Issuer != access.Authority:
 		return IssueStep{Issue: true, Message: "The certificate of the access proxy is from an earlier authority."}
+	case left > LongestRenewal+ClockTolerance:
+		return IssueStep{Issue: true, Message: "The certificate of the access proxy was issued by a clock that was ahead."}
 	case left <= 0:
 		return IssueStep{Issue: true, Message: "The certificate of the access proxy is near its end."}
 	}

@@ -42,13 +42,20 @@ func TestWhenACertificateIsIssued(t *testing.T) {
 		says  string // empty: none is issued
 		after time.Duration
 	}{
-		"access control is off":       {in: running()},
-		"there is a good one":         {in: running(behind()), after: time.Hour},
-		"there is none":               {in: running(behind(noCertificate)), says: "has no certificate"},
-		"somebody changed it":         {in: running(behind(certificate(func(c *Certificate) { c.Intact = false }))), says: "Somebody changed"},
-		"an earlier authority's":      {in: running(behind(certificate(func(c *Certificate) { c.Issuer = "before" }))), says: "earlier authority"},
-		"its time has come":           {in: running(behind(certificate(func(c *Certificate) { c.Renewal = now }))), says: "near its end"},
-		"its time is long over":       {in: running(behind(certificate(func(c *Certificate) { c.Renewal = time.Time{} }))), says: "near its end"},
+		"access control is off":  {in: running()},
+		"there is a good one":    {in: running(behind()), after: time.Hour},
+		"there is none":          {in: running(behind(noCertificate)), says: "has no certificate"},
+		"somebody changed it":    {in: running(behind(certificate(func(c *Certificate) { c.Intact = false }))), says: "Somebody changed"},
+		"an earlier authority's": {in: running(behind(certificate(func(c *Certificate) { c.Issuer = "before" }))), says: "earlier authority"},
+		"its time has come":      {in: running(behind(certificate(func(c *Certificate) { c.Renewal = now }))), says: "near its end"},
+		"its time is long over":  {in: running(behind(certificate(func(c *Certificate) { c.Renewal = time.Time{} }))), says: "near its end"},
+		"another clock was ahead": {
+			in: running(behind(certificate(func(c *Certificate) { c.Renewal = now.Add(42 * 24 * time.Hour) }))), says: "a clock that was ahead",
+		},
+		"another clock was ahead by an hour": {
+			in:    running(behind(certificate(func(c *Certificate) { c.Renewal = now.Add(40*24*time.Hour + time.Hour) }))),
+			after: 40*24*time.Hour + time.Hour,
+		},
 		"it is a nanosecond early":    {in: running(behind(certificate(func(c *Certificate) { c.Renewal = now.Add(1) }))), after: 1},
 		"others bring them":           {in: running(behind(brought, noCertificate))},
 		"there is no authority":       {in: running(behind(noCertificate, func(a *Access) { a.Authority = "" }))},

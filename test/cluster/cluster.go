@@ -55,10 +55,11 @@ var shared *Cluster
 // Main is what a package's TestMain calls: it starts a control plane, runs the
 // tests, and ends it. Its logs are kept when a test failed, and the path printed.
 func Main(m *testing.M) {
-	os.Exit(run(m))
+	os.Exit(runThen(m, func(*Cluster) error { return nil }))
 }
 
-func run(m *testing.M) int {
+// runThen runs the tests, and looks at the cluster after they passed.
+func runThen(m *testing.M, check func(*Cluster) error) int {
 	// controller-runtime complains at length when nobody sets a logger.
 	log.SetLogger(logr.Discard())
 	// The lab ends with its standard input; an interrupt only has to end this
@@ -78,6 +79,10 @@ func run(m *testing.M) int {
 	} else {
 		code = m.Run()
 		shared.hangUp()
+		if err := check(shared); err != nil && code == 0 {
+			fmt.Fprintf(os.Stderr, "after all tests: %v\n", err)
+			code = 1
+		}
 	}
 	if err := lab.stop(); err != nil {
 		fmt.Fprintf(os.Stderr, "the control plane did not end well: %v\n", err)
