@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,10 +33,13 @@ type Keeper struct {
 	settings platform.AccessControl
 	clock    clock.PassiveClock
 
-	mu sync.Mutex
-	// authority is the one in the Secret with this version; nil: none is known.
-	authority *Authority
+	// authority is the one in the Secret with this version; nil: none is known. Who
+	// judges a certificate never waits for somebody who changes it.
+	authority atomic.Pointer[Authority]
+	changing  sync.Mutex
 	version   version
+
+	mu sync.Mutex
 	// issued are the Secrets of nodes as the cache had them when they were written: until
 	// it has something else, it is behind.
 	issued map[types.NamespacedName]version
@@ -74,10 +78,8 @@ func (k *Keeper) Roots() (*x509.CertPool, error) {
 			return nil, fmt.Errorf("the file %s holds no certificate", file)
 		}
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.authority != nil {
-		k.authority.trust(pool)
+	if authority := k.authority.Load(); authority != nil {
+		authority.trust(pool)
 	}
 	return pool, nil
 }
@@ -116,8 +118,8 @@ func (k *Keeper) Look(ctx context.Context, in plan.Input) (*plan.Access, error) 
 // what is wrong with it.
 func (k *Keeper) look(ctx context.Context) (id, problem string, err error) {
 	key := types.NamespacedName{Namespace: k.kube.Namespace(), Name: SecretName}
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	k.changing.Lock()
+	defer k.changing.Unlock()
 	metadata, err := k.kube.SecretMetadata(ctx, key)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return "", "", fmt.Errorf("reading the metadata of the Secret %s: %w", key, err)
@@ -132,10 +134,10 @@ func (k *Keeper) look(ctx context.Context) (id, problem string, err error) {
 			return "", refusal(key, err), unlessRefused(err)
 		}
 	}
-	if k.authority == nil {
-		return "", "", nil
+	if authority := k.authority.Load(); authority != nil {
+		return authority.ID(), "", nil
 	}
-	return k.authority.ID(), "", nil
+	return "", "", nil
 }
 
 // refusal is what to tell of a write that the API server does not let pass; empty: it
@@ -169,10 +171,11 @@ func (k *Keeper) read(ctx context.Context, key types.NamespacedName) (problem st
 	if err != nil {
 		return fmt.Sprintf("The Secret %s, from which nodes get their certificates, cannot be used: %s. Restore it, or delete it to have a new authority made.", key, err), nil
 	}
-	if k.authority != nil {
-		found = found.After(*k.authority, k.clock.Now())
+	if before := k.authority.Load(); before != nil {
+		found = found.After(*before, k.clock.Now())
 	}
-	k.authority, k.version = &found, versionOf(secret)
+	k.authority.Store(&found)
+	k.version = versionOf(secret)
 	return "", nil
 }
 
@@ -181,14 +184,14 @@ func (k *Keeper) advance(ctx context.Context, key types.NamespacedName) error {
 	now := k.clock.Now()
 	var next Authority
 	var err error
-	switch {
-	case k.authority == nil:
+	switch known := k.authority.Load(); {
+	case known == nil:
 		next, err = NewAuthority(now)
 	case k.version == version{}:
-		next = *k.authority
+		next = *known
 	default:
 		var another bool
-		if next, another, err = k.authority.Current(now); err == nil && !another {
+		if next, another, err = known.Current(now); err == nil && !another {
 			return nil
 		}
 	}
@@ -209,7 +212,8 @@ func (k *Keeper) advance(ctx context.Context, key types.NamespacedName) error {
 	if err != nil {
 		return fmt.Errorf("writing the Secret %s: %w", key, err)
 	}
-	k.authority, k.version = &next, version{*applied.UID, *applied.ResourceVersion}
+	k.authority.Store(&next)
+	k.version = version{*applied.UID, *applied.ResourceVersion}
 	return nil
 }
 
@@ -242,9 +246,7 @@ func (k *Keeper) certificate(ctx context.Context, node *v1alpha1.SeiNode) (*plan
 // Issue gives a node a certificate.
 func (k *Keeper) Issue(ctx context.Context, in plan.Input) error {
 	node, found := in.Node, in.Seen.Access.Certificate
-	k.mu.Lock()
-	authority := *k.authority
-	k.mu.Unlock()
+	authority := k.authority.Load()
 	made, err := authority.Issue(render.ServerName(node.Namespace, node.Name), in.Seen.Now)
 	if err != nil {
 		return fmt.Errorf("issuing the certificate of node %s/%s: %w", node.Namespace, node.Name, err)

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -222,7 +223,7 @@ func protect(t *testing.T, c *cluster.Cluster, namespace string) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
-			if err := admin.Delete(t.Context(), object); err != nil {
+			if err := admin.Delete(context.WithoutCancel(t.Context()), object); err != nil {
 				t.Error(err)
 			}
 		})
