@@ -22,6 +22,7 @@ import (
 const day = 24 * time.Hour
 
 func TestANodeBehindAccessControl(t *testing.T) {
+	begin := time.Now()
 	r := newControlledRig(t)
 	r.create(r.fullNode("alpha"))
 	r.ready("alpha")
@@ -50,6 +51,17 @@ func TestANodeBehindAccessControl(t *testing.T) {
 	}
 	r.delete(node)
 	cluster.Gone[*v1alpha1.SeiNode](t, r.person, r.key("alpha"), "it is deleted")
+	// There is one watch of Secrets, that of their metadata. A second one would be a cache
+	// with their data, which writing them must not begin.
+	watches := 0
+	for _, e := range r.cluster.Audit(t, cluster.OperatorUser, begin) {
+		if e.Verb == "watch" && e.Resource == "secrets" && e.Namespace == r.namespace {
+			watches++
+		}
+	}
+	if watches != 1 {
+		t.Errorf("Secrets are watched %d times", watches)
+	}
 }
 
 // Whoever switches access control on or off replaces pods, and until then talks to the
