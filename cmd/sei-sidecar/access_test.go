@@ -17,6 +17,7 @@ func TestBehindTheProxy(t *testing.T) {
 	dir := t.TempDir()
 	p.start("sei-sidecar", "serve", "--home", string(p.home), "--socket", p.socket, "--node-uid", uid,
 		"--listen", p.address(), "--seid-host", p.host, "--document", p.document, "--loopback-dir", dir)
+	//nolint:contextcheck // a process lives as long as the test
 	p.until("the probe succeeds", func(context.Context) bool {
 		return p.start("sei-sidecar", "probe", "live", "--address", p.address(), "--loopback-dir", dir).wait() == 0
 	})

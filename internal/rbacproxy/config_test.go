@@ -79,7 +79,7 @@ func TestWhatIsAskedAboutACall(t *testing.T) {
 		}
 	}
 	for name, values := range map[string][]string{"none": nil, "empty": {""}, "two": {"sidecar", "restart-seid"}} {
-		if _, err := q.about(ann, &http.Request{Method: "GET", Header: http.Header{"X-Sei-Action": values}}); err == nil {
+		if _, err := q.about(ann, &http.Request{Method: http.MethodGet, Header: http.Header{"X-Sei-Action": values}}); err == nil {
 			t.Errorf("%s was taken for an action", name)
 		}
 	}

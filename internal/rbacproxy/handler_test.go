@@ -157,10 +157,15 @@ func TestWhyATokenWasRefused(t *testing.T) {
 	}
 	const unknown = "does not accept this token"
 	for text, says := range map[string]string{
-		"": unknown, "rubbish": unknown, "a.b.c": unknown, "a.!.c": unknown, token("[]"): unknown, token(`{"aud":1}`): unknown,
-		token(`{}`):                                           `has to be for ["sei-sidecar"]`,
-		token(`{"aud":"other"}`):                              `for the audience ["other"]`,
-		token(`{"aud":["a","b"]}`):                            `for the audience ["a" "b"]`,
+		"":                         unknown,
+		"rubbish":                  unknown,
+		"a.b.c":                    unknown,
+		"a.!.c":                    unknown,
+		token("[]"):                unknown,
+		token(`{"aud":1}`):         unknown,
+		token(`{}`):                `has to be for ["sei-sidecar"]`,
+		token(`{"aud":"other"}`):   `for the audience ["other"]`,
+		token(`{"aud":["a","b"]}`): `for the audience ["a" "b"]`,
 		token(`{"aud":"sei-sidecar","exp":1767323045}`):       "may be gone",
 		token(`{"aud":["x","sei-sidecar"],"exp":1767323044}`): "expired at 2026-01-02T03:04:04Z",
 		token(`{"aud":["sei-sidecar"]}`):                      "may be gone",

@@ -37,6 +37,7 @@ func TestTheirs(t *testing.T) {
 // loopbackCalls are those of a seid that was taken over: it can connect, and does not
 // have the certificate.
 func loopbackCalls(t *testing.T, n *node) {
+	t.Helper()
 	forged := map[string]string{
 		api.ActionHeader: api.ActionRead, api.CallerHeader: "system:admin", "X-Remote-Groups": "system:masters",
 	}
@@ -92,6 +93,7 @@ func (n *node) client(token string) *client.Client {
 // streams reads events as they happen, and waits for a task, through a proxy. The
 // stream would never end, so every event read proves that nothing was held back.
 func streams(t *testing.T, program []string) {
+	t.Helper()
 	n := newNode(t)
 	operator := n.client(n.caller(n.namespace, "operator", may("get,create,delete", everything, nodeName)))
 	n.protect(program...)
@@ -125,16 +127,20 @@ func streams(t *testing.T, program []string) {
 
 // certificates are renewed while calls are made, each by a new connection.
 func certificates(t *testing.T, program []string) {
+	t.Helper()
 	n := newNode(t)
 	viewer := n.client(n.caller(n.namespace, "viewer", may("get", "sidecar")))
 	n.protect(program...)
-	ctx, stop := context.WithCancel(t.Context())
+	// The last call is not cut short, so no call has an excuse.
+	ctx := t.Context()
+	stopped, stop := context.WithCancel(ctx)
+	defer stop()
 	calls := make(chan int, 1)
 	go func() {
 		made := 0
 		defer func() { calls <- made }()
-		for ; ctx.Err() == nil; made++ {
-			if _, err := viewer.NodeID(t.Context()); client.Reason(err) != api.ReasonNodeIDUnknown {
+		for ; stopped.Err() == nil; made++ {
+			if _, err := viewer.NodeID(ctx); client.Reason(err) != api.ReasonNodeIDUnknown {
 				t.Errorf("call %d: %v", made, err)
 				return
 			}
@@ -166,6 +172,7 @@ func (n *node) shown(ctx context.Context) int64 {
 }
 
 func sidecarAway(t *testing.T, program []string) {
+	t.Helper()
 	n := newNode(t)
 	viewer := n.client(n.caller(n.namespace, "viewer", may("get", "sidecar")))
 	n.protect(program...)
@@ -182,6 +189,7 @@ func sidecarAway(t *testing.T, program []string) {
 }
 
 func apiServerAway(t *testing.T, program []string) {
+	t.Helper()
 	n := newNode(t)
 	viewer := n.client(n.caller(n.namespace, "viewer", may("get", "sidecar")))
 	n.kubeconfig("https://" + n.host + ":6443") // nobody listens there
@@ -193,6 +201,7 @@ func apiServerAway(t *testing.T, program []string) {
 }
 
 func mayNotAsk(t *testing.T, program []string) {
+	t.Helper()
 	n := newNode(t)
 	viewer := n.client(n.caller(n.namespace, "viewer", may("get", "sidecar")))
 	n.kubeconfigOf(n.cluster.PersonConfig(t).Host, "default")
@@ -205,6 +214,7 @@ func mayNotAsk(t *testing.T, program []string) {
 
 // keptAnswers counts the questions that a burst of calls costs the API server.
 func keptAnswers(t *testing.T, program []string) {
+	t.Helper()
 	n := newNode(t)
 	viewer := n.client(n.caller(n.namespace, "viewer", may("get", "sidecar")))
 	n.protect(program...)

@@ -390,7 +390,7 @@ func TestIncompleteOptions(t *testing.T) {
 // what it does.
 func TestEveryCallSaysWhatItDoes(t *testing.T) {
 	var did []string
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	listener := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		did = append(did, r.Method+" "+strings.Join(r.Header.Values(api.ActionHeader), "+"))
 		switch {
 		case r.Method == http.MethodPost:
@@ -406,9 +406,9 @@ func TestEveryCallSaysWhatItDoes(t *testing.T) {
 			_, _ = io.WriteString(w, `{}`)
 		}
 	}))
-	defer server.Close()
+	defer listener.Close()
 	httpClient := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	c, err := client.New(client.Options{BaseURL: server.URL, HTTPClient: httpClient, NodeUID: uid})
+	c, err := client.New(client.Options{BaseURL: listener.URL, HTTPClient: httpClient, NodeUID: uid})
 	if err != nil {
 		t.Fatal(err)
 	}
