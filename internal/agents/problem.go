@@ -38,6 +38,8 @@ func explain(err error) string {
 		return "the node's access proxy says that the operator may not do this: apply config/rbac of this version"
 	case refused && refusal.StatusCode == http.StatusBadGateway:
 		return "the node's access proxy does not reach the sidecar; its container may be starting or crashing"
+	case refused && refusal.Reason == api.ReasonAccessUnchecked:
+		return "the node's access proxy could not ask the API server about the operator: check that its ServiceAccount may, as config/access/proxy_binding.yaml says"
 	case refused && refusal.Reason == "UnexpectedAnswer":
 		return fmt.Sprintf("something that is not a sidecar answers at the pod's address, with HTTP %d", refusal.StatusCode)
 	case refused:

@@ -81,6 +81,12 @@ func TestProblemsAreForPeople(t *testing.T) {
 			},
 			"apply config/rbac",
 		},
+		"a proxy that cannot ask": {
+			func(p int) error {
+				return &client.Error{StatusCode: 503, Reason: api.ReasonAccessUnchecked, Message: fmt.Sprint(p)}
+			},
+			"could not ask the API server",
+		},
 		"no token": {
 			func(p int) error { return fmt.Errorf("%w: %d", errToken, p) },
 			"token for access proxies cannot be read",

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
+	"github.com/sei-operator/sei-operator/internal/sidecar/api"
 )
 
 // Where the proxy finds what it needs: its configuration, its certificate, what proves
@@ -29,10 +30,6 @@ const (
 // that a node gets to see is of no use at the API server.
 const TokenAudience = "sei-sidecar"
 
-// actionHeader says what a call is about to do. The proxy asks whether the caller may
-// do that, and the sidecar checks that the call does nothing else.
-const actionHeader = "X-Sei-Action"
-
 // openPaths are answered to everybody: they tell nothing but that the sidecar lives.
 var openPaths = []string{"/v0/livez", "/v0/healthz", "/v0/startupz"}
 
@@ -43,7 +40,7 @@ func proxyConfig(node *v1alpha1.SeiNode) *corev1ac.ConfigMapApplyConfiguration {
 	text, _ := yaml.Marshal(map[string]any{
 		"authorization": map[string]any{
 			"rewrites": map[string]any{
-				"byHttpHeader": map[string]any{"name": actionHeader},
+				"byHttpHeader": map[string]any{"name": api.ActionHeader},
 			},
 			"resourceAttributes": map[string]any{
 				"apiGroup":    v1alpha1.GroupVersion.Group,

@@ -88,6 +88,11 @@ func (s *sidecar) guarded(next http.Handler) http.Handler {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
+		if said := r.Header.Get(api.ActionHeader); said != action {
+			f.refused(fmt.Sprintf("%s %s of %s says that it is %q and is %q", r.Method, r.URL.Path, s.node.key, said, action))
+			http.Error(w, "another action", http.StatusForbidden)
+			return
+		}
 		if status, reason := f.gatekeeper.pass(r.Context(), s.node.key, r, action); status != 0 {
 			if r.Context().Err() == nil {
 				f.refused(fmt.Sprintf("%s %s of %s: %s", r.Method, r.URL.Path, s.node.key, reason))
@@ -118,7 +123,7 @@ func (s *sidecar) action(r *http.Request) (string, error) {
 		task, err := s.engine.Get(r.Context(), id)
 		return task.Type, err
 	default:
-		return "sidecar", nil
+		return api.ActionRead, nil
 	}
 }
 
