@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -57,11 +58,12 @@ func (c *Cluster) checkRole() error {
 	var problems []error
 	used := map[string]bool{}
 	for _, e := range events {
-		right := rightOf(e)
 		if e.Forbidden {
-			problems = append(problems, fmt.Errorf("the operator asked for what its role does not allow: %s (%s/%s)", right, e.Namespace, e.Name))
+			problems = append(problems, fmt.Errorf("the operator asked for what its role does not allow: %s (%s/%s)", rightOf(e), e.Namespace, e.Name))
 		}
-		used[right] = true
+		for _, shown := range shows(e) {
+			used[shown] = true
+		}
 	}
 	for _, right := range slices.Sorted(maps.Keys(granted)) {
 		if _, known := unseen[right]; !used[right] && !known && !ofSidecars(right) {
@@ -69,6 +71,22 @@ func (c *Cluster) checkRole() error {
 		}
 	}
 	return errors.Join(problems...)
+}
+
+// shows are the rights that a request shows to be used. Server-side apply of what is not
+// there needs the right to create it. A cache that follows a kind lists it as well, where
+// the API server does not send what is there already.
+func shows(e AuditEvent) []string {
+	rights := []string{rightOf(e)}
+	switch {
+	case e.Verb == "patch" && e.Code == http.StatusCreated:
+		e.Verb = "create"
+		rights = append(rights, rightOf(e))
+	case e.Verb == "watch":
+		e.Verb = "list"
+		rights = append(rights, rightOf(e))
+	}
+	return rights
 }
 
 func rightOf(e AuditEvent) string {
