@@ -5,17 +5,17 @@
 package controller
 
 // +kubebuilder:rbac:groups=sei.io,resources=seinodes,verbs=get;list;watch;create;patch;delete
-// +kubebuilder:rbac:groups=sei.io,resources=seinodedeployments,verbs=get;list;watch;patch
-// +kubebuilder:rbac:groups=sei.io,resources=seinodetasks,verbs=get;list;watch;patch;delete
+// +kubebuilder:rbac:groups=sei.io,resources=seinodedeployments,verbs=list;watch;patch
+// +kubebuilder:rbac:groups=sei.io,resources=seinodetasks,verbs=list;watch;patch;delete
 // +kubebuilder:rbac:groups=sei.io,resources=seinodes/status;seinodedeployments/status;seinodetasks/status,verbs=patch
 // +kubebuilder:rbac:groups=sei.io,resources=seinodes/finalizers,verbs=update
 
-// +kubebuilder:rbac:groups=apps,resources=statefulsets,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=apps,resources=statefulsets,verbs=list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=services;configmaps,verbs=get;list;watch;create;patch
-// +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;delete
-// +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch;create;patch
-// +kubebuilder:rbac:groups="",resources=persistentvolumes,verbs=get;list;watch
+// +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=list;watch;create;patch
+// +kubebuilder:rbac:groups="",resources=persistentvolumes,verbs=list;watch
 
 // Secrets are watched by their metadata, and read by name. No cache holds their data.
 // The operator writes those with the certificates of nodes, and the one with the
