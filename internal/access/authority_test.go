@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -178,9 +179,7 @@ func TestSecretThatHoldsNoAuthority(t *testing.T) {
 		"earlier ones that are no": {map[string][]byte{"previous.crt": []byte("nonsense")}, "previous.crt: it holds no certificate"},
 	} {
 		damaged := map[string][]byte{"ca.crt": data["ca.crt"], "ca.key": data["ca.key"]}
-		for entry, content := range test.change {
-			damaged[entry] = content
-		}
+		maps.Copy(damaged, test.change)
 		if _, err := ParseAuthority(damaged); err == nil || !strings.Contains(err.Error(), test.says) {
 			t.Errorf("%s: %v", name, err)
 		}

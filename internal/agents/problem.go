@@ -28,28 +28,13 @@ const (
 // has nothing that differs from one attempt to the next, as the ports, addresses and
 // durations in errors of the network do.
 func explain(err error) string {
-	refusal, refused := errors.AsType[*client.Error](err)
+	if refusal, refused := errors.AsType[*client.Error](err); refused {
+		return explainRefusal(refusal)
+	}
+	if problem := accessProblem(err); problem != "" {
+		return problem
+	}
 	switch {
-	case refused && refusal.Reason == api.ReasonWrongNode:
-		return "the pod's address belongs to another node now"
-	case refused && refusal.StatusCode == http.StatusUnauthorized:
-		return "the node's access proxy does not accept the operator's token: it must be made for the audience sei-sidecar, and the proxy must be able to ask the API server"
-	case refused && refusal.StatusCode == http.StatusForbidden:
-		return "the node's access proxy says that the operator may not do this: apply config/rbac of this version"
-	case refused && refusal.StatusCode == http.StatusBadGateway:
-		return "the node's access proxy does not reach the sidecar; its container may be starting or crashing"
-	case refused && refusal.Reason == api.ReasonAccessUnchecked:
-		return "the node's access proxy could not ask the API server about the operator: check that its ServiceAccount may, as config/access/proxy_binding.yaml says"
-	case refused && refusal.Reason == "UnexpectedAnswer":
-		return fmt.Sprintf("something that is not a sidecar answers at the pod's address, with HTTP %d", refusal.StatusCode)
-	case refused:
-		return fmt.Sprintf("the sidecar refuses to be followed: %s", refusal.Reason)
-	case errors.Is(err, errToken):
-		return errToken.Error()
-	case errors.Is(err, errRoots):
-		return errRoots.Error()
-	case certificateProblem(err) != "":
-		return certificateProblem(err)
 	case errors.Is(err, client.ErrStreamMalformed):
 		return "something that is not a sidecar answers at the pod's address"
 	case errors.Is(err, client.ErrStreamEnded):
@@ -67,9 +52,35 @@ func explain(err error) string {
 	}
 }
 
-// certificateProblem is what is wrong with the certificate of an access proxy; empty:
-// nothing.
-func certificateProblem(err error) string {
+// explainRefusal says why somebody at the pod's address does not answer as a sidecar
+// does that is to be followed.
+func explainRefusal(refusal *client.Error) string {
+	switch {
+	case refusal.Reason == api.ReasonWrongNode:
+		return "the pod's address belongs to another node now"
+	case refusal.StatusCode == http.StatusUnauthorized:
+		return "the node's access proxy does not accept the operator's token: it must be made for the audience sei-sidecar, and the proxy must be able to ask the API server"
+	case refusal.StatusCode == http.StatusForbidden:
+		return "the node's access proxy says that the operator may not do this: apply config/rbac of this version"
+	case refusal.StatusCode == http.StatusBadGateway:
+		return "the node's access proxy does not reach the sidecar; its container may be starting or crashing"
+	case refusal.Reason == api.ReasonAccessUnchecked:
+		return "the node's access proxy could not ask the API server about the operator: check that its ServiceAccount may, as config/access/proxy_binding.yaml says"
+	case refusal.Reason == "UnexpectedAnswer":
+		return fmt.Sprintf("something that is not a sidecar answers at the pod's address, with HTTP %d", refusal.StatusCode)
+	default:
+		return fmt.Sprintf("the sidecar refuses to be followed: %s", refusal.Reason)
+	}
+}
+
+// accessProblem is why an access proxy and the operator do not know each other; empty:
+// that is not it.
+func accessProblem(err error) string {
+	for _, ours := range []error{errToken, errRoots} {
+		if errors.Is(err, ours) {
+			return ours.Error()
+		}
+	}
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
 		return "the certificate of the node's access proxy is from an authority that the operator does not trust; a new one may be on its way to the pod"
 	}

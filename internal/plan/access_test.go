@@ -4,10 +4,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
 )

@@ -107,24 +107,11 @@ func TestNetworkPolicies(t *testing.T) {
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, policy); err != nil {
 			t.Fatal(err)
 		}
-		selects := policy.Spec.PodSelector.MatchExpressions
-		if len(selects) != 1 || selects[0].Key != v1alpha1.LabelNode || selects[0].Operator != metav1.LabelSelectorOpExists {
-			t.Errorf("it is about other pods than those of nodes: %v", policy.Spec.PodSelector)
-		}
-		if len(policy.Spec.PolicyTypes) != 1 || policy.Spec.PolicyTypes[0] != networkingv1.PolicyTypeIngress {
-			t.Errorf("it is about %v", policy.Spec.PolicyTypes)
-		}
+		checkSelection(t, policy)
 		for _, rule := range policy.Spec.Ingress {
-			if len(rule.Ports) == 0 {
-				t.Error("a rule opens every port")
-			}
+			checkRule(t, rule)
 			for _, port := range rule.Ports {
 				open[port.Port.IntValue()] = len(rule.From)
-			}
-			for _, from := range rule.From {
-				if from.NamespaceSelector != nil && len(from.NamespaceSelector.MatchLabels) == 0 {
-					t.Error("a rule lets in every namespace")
-				}
 			}
 		}
 	}
@@ -136,6 +123,31 @@ func TestNetworkPolicies(t *testing.T) {
 	}
 	if len(open) != len(want) {
 		t.Errorf("open are %v", open)
+	}
+}
+
+// checkSelection: the policy is about who connects to nodes, and about nothing else.
+func checkSelection(t *testing.T, policy *networkingv1.NetworkPolicy) {
+	t.Helper()
+	selects := policy.Spec.PodSelector.MatchExpressions
+	if len(selects) != 1 || selects[0].Key != v1alpha1.LabelNode || selects[0].Operator != metav1.LabelSelectorOpExists {
+		t.Errorf("it is about other pods than those of nodes: %v", policy.Spec.PodSelector)
+	}
+	if len(policy.Spec.PolicyTypes) != 1 || policy.Spec.PolicyTypes[0] != networkingv1.PolicyTypeIngress {
+		t.Errorf("it is about %v", policy.Spec.PolicyTypes)
+	}
+}
+
+// checkRule: nothing is open by an empty list or selector.
+func checkRule(t *testing.T, rule networkingv1.NetworkPolicyIngressRule) {
+	t.Helper()
+	if len(rule.Ports) == 0 {
+		t.Error("a rule opens every port")
+	}
+	for _, from := range rule.From {
+		if from.NamespaceSelector != nil && len(from.NamespaceSelector.MatchLabels) == 0 {
+			t.Error("a rule lets in every namespace")
+		}
 	}
 }
 
