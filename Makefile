@@ -33,6 +33,17 @@ lab-up: ## Start a real Kubernetes cluster on this machine, with the images of t
 lab-down: ## End it, and remove everything of it but the logs.
 	go run -C lab . down
 
+.PHONY: demo
+demo: ## Show the operator at work: a real cluster, a chain, and the stories it is for; needs root.
+	go run ./test/demo
+
+.PHONY: demo-down
+demo-down: lab-down ## End the demo, with its cluster.
+
+.PHONY: stories
+stories: ## Tell all stories end to end, each with its time; needs root. "make test" tells them too.
+	SEI_LAB_NODE=required go test ./test/e2e -v -count=1 -timeout 40m
+
 REPOSITORY ?= sei-operator.lab
 TAG ?= dev
 

@@ -12,7 +12,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"syscall"
-	"text/tabwriter"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -68,7 +67,8 @@ func run(ctx context.Context, out io.Writer) (err error) {
 		}
 		d.results = append(d.results, result{story.title, time.Since(began)})
 	}
-	return errors.Join(d.watcher.Close(), d.close())
+	d.close()
+	return d.watcher.Close()
 }
 
 // demo is what the stories share.
@@ -98,17 +98,13 @@ func (d *demo) say(format string, arguments ...any) {
 }
 
 // close sums up, and says how to look around.
-func (d *demo) close() error {
+func (d *demo) close() {
 	d.narrator()
 	fmt.Fprintf(d.out, "\n── What it took\n")
-	table := tabwriter.NewWriter(d.out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	for _, result := range d.results {
-		fmt.Fprintf(table, "%.1f s\t  %s\t\n", result.took.Seconds(), result.title)
+		fmt.Fprintf(d.out, "%7.1f s  %s\n", result.took.Seconds(), result.title)
 	}
-	fmt.Fprintf(table, "%.1f s\t  all of it\t\n", time.Since(d.started).Seconds())
-	if err := table.Flush(); err != nil {
-		return err
-	}
+	fmt.Fprintf(d.out, "%7.1f s  all of it, with the cluster\n", time.Since(d.started).Seconds())
 	fmt.Fprintf(d.out, "\nA validator that is restarted does not sign for a while:\n")
 	for _, gap := range d.gaps {
 		fmt.Fprintf(d.out, "  %-28s %s\n", gap.how, gap.told)
@@ -130,6 +126,4 @@ func (d *demo) close() error {
 
 make demo-down ends it.
 `, info.Kubeconfig, info.Kubectl, filepath.Join(filepath.Dir(info.Kubeconfig), "kubectl-cache"), chainID)
-	return nil
 }
-

@@ -202,12 +202,12 @@ func (d *demo) upgrade(ctx context.Context) error {
 		return err
 	}
 	d.say("the chain decides on the upgrade v2 at height %d", height)
-	for _, name := range d.chain.ValidatorNames() {
-		if err := d.chain.Halted(ctx, name); err != nil {
-			return err
-		}
+	halted, err := d.chain.HaltedAt(ctx, d.watcher, height)
+	if err != nil {
+		return err
 	}
-	d.say("all validators are halted, and say so (condition UpgradeHalted); the chain stands at %d", d.watcher.Height())
+	d.say("the chain stands at %d: of %d validators %d are halted, the others wait below (condition UpgradeHalted)",
+		d.watcher.Height(), d.chain.Validators, halted)
 	swapped := time.Now()
 	for _, name := range append(d.chain.ValidatorNames(), "archive", "provider") {
 		if err := d.chain.Edit(ctx, name, func(node *v1alpha1.SeiNode) { node.Spec.Image = live.ImageV2 }); err != nil {

@@ -34,10 +34,9 @@ const snapshotInterval = 15
 
 // NewChain makes the namespace, the genesis and the keys of a chain. It has no nodes yet.
 func (c *Cluster) NewChain(ctx context.Context, id string, validators int) (*Chain, error) {
-	manifests, err := exec.CommandContext(ctx, c.programs.devchain(), "make", "--chain-id", id, "--namespace", id,
-		"--validators", strconv.Itoa(validators), "--block-time", blockTime.String()).Output()
+	manifests, err := c.makeKeys(ctx, id, id, validators)
 	if err != nil {
-		return nil, fmt.Errorf("making keys and genesis of %s: %w", id, err)
+		return nil, err
 	}
 	if err := c.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: id}}); err != nil {
 		return nil, err
@@ -63,6 +62,40 @@ func (c *Cluster) NewChain(ctx context.Context, id string, validators int) (*Cha
 		chain.names[validator.Address] = validator.Name
 	}
 	return chain, nil
+}
+
+// makeKeys makes the genesis and the keys of a chain, as manifests.
+func (c *Cluster) makeKeys(ctx context.Context, namespace, id string, validators int) ([]byte, error) {
+	manifests, err := exec.CommandContext(ctx, c.programs.devchain(), "make", "--chain-id", id, "--namespace", namespace,
+		"--validators", strconv.Itoa(validators), "--block-time", blockTime.String()).Output()
+	if err != nil {
+		return nil, fmt.Errorf("making keys and genesis of %s: %w", id, err)
+	}
+	return manifests, nil
+}
+
+// NodeKey is a Secret with a node key, and the id of a node that has it.
+type NodeKey struct{ Secret, ID string }
+
+// NewNodeKey makes a node key for a node that is no validator of the genesis. It is
+// that of the validator of a chain that is never started.
+func (c *Chain) NewNodeKey(ctx context.Context, name string) (NodeKey, error) {
+	manifests, err := c.makeKeys(ctx, c.ID, name, 1)
+	if err != nil {
+		return NodeKey{}, err
+	}
+	if err := c.Apply(ctx, manifests); err != nil {
+		return NodeKey{}, err
+	}
+	secret := &corev1.Secret{}
+	if err := c.Client.Get(ctx, c.Key(name+"-"+ValidatorName(0)+"-node-key"), secret); err != nil {
+		return NodeKey{}, err
+	}
+	var content struct {
+		ID string `json:"id"`
+	}
+	err = json.Unmarshal(secret.Data["node_key.json"], &content)
+	return NodeKey{secret.Name, content.ID}, err
 }
 
 // Key is that of an object in the chain's namespace.

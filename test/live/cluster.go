@@ -13,10 +13,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -49,6 +51,7 @@ type Info struct {
 	Version    string         `json:"version"`
 	Dir        string         `json:"dir"`
 	Logs       string         `json:"logs"`
+	Control    string         `json:"control"`
 	Components map[string]int `json:"components"`
 }
 
@@ -186,4 +189,24 @@ func (c *Cluster) Close() error {
 func (c *Cluster) inside(ctx context.Context, program string, arguments ...string) *exec.Cmd {
 	all := append([]string{"exec", "--process", strconv.Itoa(c.Info.Components["lab"]), "--", program}, arguments...)
 	return exec.CommandContext(ctx, c.programs.lab(), all...)
+}
+
+// Restart kills a daemon of the cluster, for example "kubelet", and starts it again.
+func (c *Cluster) Restart(ctx context.Context, daemon string) error {
+	connection, err := new(net.Dialer).DialContext(ctx, "unix", c.Info.Control)
+	if err != nil {
+		return err
+	}
+	defer connection.Close()
+	if _, err := fmt.Fprintf(connection, "restart %s\n", daemon); err != nil {
+		return err
+	}
+	answer, err := io.ReadAll(connection)
+	if err != nil {
+		return err
+	}
+	if said := strings.TrimSpace(string(answer)); said != "ok" {
+		return fmt.Errorf("restarting %s: %s", daemon, said)
+	}
+	return nil
 }

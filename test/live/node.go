@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -46,6 +47,19 @@ func (c *Chain) NewPod(ctx context.Context, name string, old *corev1.Pod) (*core
 	return Until(ctx, c.Cluster, c.Key(name+"-0"), "another pod that is ready", func(pod *corev1.Pod) bool {
 		return pod.UID != old.UID && PodReady(pod)
 	})
+}
+
+// PodGone tells whether a node has no pod.
+func (c *Chain) PodGone(ctx context.Context, name string) error {
+	pod, err := c.Pod(ctx, name)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return err
+	default:
+		return fmt.Errorf("%s has a pod: %s", name, pod.Status.Phase)
+	}
 }
 
 // PodReady tells whether Kubernetes calls a pod ready.

@@ -87,7 +87,7 @@ func (c *Cluster) StartOperator(ctx context.Context) error {
 // killed, and its Deployment starts another at once.
 func (c *Cluster) KillOperator(ctx context.Context) error {
 	return c.operatorPods(ctx, func(pod *corev1.Pod) error {
-		if err := c.Signal(pod, OperatorName, kill); err != nil && !errors.Is(err, errNoProcess) {
+		if err := c.Kill(pod, OperatorName); err != nil && !errors.Is(err, errNoProcess) {
 			return err
 		}
 		// Kubernetes would make it wait longer each time.

@@ -13,15 +13,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// kill ends a process without asking it.
-const kill = syscall.SIGKILL
+// SeidHome is the home of seid in its container, on the data volume.
+const SeidHome = "/home/nonroot/.sei"
 
 var errNoProcess = errors.New("there is no such process")
 
 // Signal sends a signal to every process of that program in a pod. The pods of the lab
 // are processes of this machine.
 func (c *Cluster) Signal(pod *corev1.Pod, program string, signal syscall.Signal) error {
-	found, err := processesOf(pod, program)
+	found, err := Processes(pod, program)
 	if err != nil {
 		return err
 	}
@@ -33,17 +33,22 @@ func (c *Cluster) Signal(pod *corev1.Pod, program string, signal syscall.Signal)
 	return nil
 }
 
+// Kill ends every process of that program in a pod without asking it.
+func (c *Cluster) Kill(pod *corev1.Pod, program string) error {
+	return c.Signal(pod, program, syscall.SIGKILL)
+}
+
 // File is where a file of a container is on this machine, by a program that runs in it.
 func (c *Cluster) File(pod *corev1.Pod, program, path string) (string, error) {
-	found, err := processesOf(pod, program)
+	found, err := Processes(pod, program)
 	if err != nil {
 		return "", err
 	}
 	return filepath.Join("/proc", strconv.Itoa(found[0]), "root", path), nil
 }
 
-// processesOf finds the processes of a pod by their cgroup, and of a program by its name.
-func processesOf(pod *corev1.Pod, program string) ([]int, error) {
+// Processes finds the processes of a pod by their cgroup, and of a program by its name.
+func Processes(pod *corev1.Pod, program string) ([]int, error) {
 	all, err := filepath.Glob("/proc/[0-9]*/cgroup")
 	if err != nil {
 		return nil, err

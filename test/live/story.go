@@ -29,13 +29,38 @@ func (c *Chain) ScheduleUpgrade(ctx context.Context, name string, height int64) 
 	return nil
 }
 
-// Halted waits until a node says that it needs an upgrade.
-func (c *Chain) Halted(ctx context.Context, name string) error {
-	_, err := c.Wait(ctx, name, "the upgrade halt", func(node *v1alpha1.SeiNode) bool {
-		halted := Condition(node, v1alpha1.ConditionUpgradeHalted)
-		return halted.Status == metav1.ConditionTrue && halted.Reason == string(v1alpha1.ReasonUpgradeNeeded)
+// Halted waits until a node stands before an upgrade, and says so. One that did not get
+// the block of the upgrade, because those that had it had halted, lives on below it: it
+// knows of the upgrade, and no block comes.
+func (c *Chain) Halted(ctx context.Context, name string) (*v1alpha1.SeiNode, error) {
+	return c.Wait(ctx, name, "the upgrade halt", func(node *v1alpha1.SeiNode) bool {
+		reason := v1alpha1.ConditionReason(Condition(node, v1alpha1.ConditionUpgradeHalted).Reason)
+		return reason == v1alpha1.ReasonUpgradeNeeded || reason == v1alpha1.ReasonUpgradePending
 	})
-	return err
+}
+
+// HaltedAt waits until the chain stands below the height of an upgrade: no block comes,
+// at least a third of the validators are halted, and the others wait below. It tells how
+// many are halted.
+func (c *Chain) HaltedAt(ctx context.Context, w *Watcher, height int64) (halted int, err error) {
+	err = w.Until(ctx, fmt.Sprintf("the chain to reach %d", height-1), func(r *Record) bool { return r.Height() >= height-1 })
+	if err != nil {
+		return 0, err
+	}
+	err = poll(ctx, "validators that are halted", func() (bool, error) {
+		halted = 0
+		for _, name := range c.ValidatorNames() {
+			node, err := c.Halted(ctx, name)
+			if err != nil {
+				return false, err
+			}
+			if Condition(node, v1alpha1.ConditionUpgradeHalted).Status == metav1.ConditionTrue {
+				halted++
+			}
+		}
+		return 3*halted >= c.Validators, nil
+	})
+	return halted, err
 }
 
 // MeasureState runs a Job on the volume of a node, which has to be paused, and returns
@@ -90,4 +115,9 @@ func (c *Chain) kubectl(ctx context.Context, arguments ...string) ([]byte, error
 		return nil, fmt.Errorf("kubectl %v: %w\n%s", arguments, err, output)
 	}
 	return output, nil
+}
+
+// RPC asks a node whose RPC others reach, through the API server.
+func (c *Chain) RPC(ctx context.Context, node, path string) ([]byte, error) {
+	return c.kubectl(ctx, "get", "--raw", fmt.Sprintf("/api/v1/namespaces/%s/pods/%s-0:26657/proxy/%s", c.ID, node, path))
 }

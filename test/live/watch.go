@@ -38,7 +38,7 @@ type Watcher struct {
 
 // Watch begins to record, and sends transactions to the chain meanwhile.
 func (c *Chain) Watch(ctx context.Context, load int) (*Watcher, error) {
-	ctx, cancel := context.WithCancel(ctx)
+	pods, cancel := context.WithCancel(ctx)
 	w := &Watcher{
 		command: c.inside(ctx, c.programs.devchain(), "watch", "--load", strconv.Itoa(load)), cancel: cancel,
 		changed: make(chan struct{}),
@@ -61,7 +61,7 @@ func (c *Chain) Watch(ctx context.Context, load int) (*Watcher, error) {
 		return nil, fmt.Errorf("starting to watch %s: %w", c.ID, err)
 	}
 	w.work.Go(func() { w.read(output) })
-	w.work.Go(func() { w.followPods(ctx, c) })
+	w.work.Go(func() { w.followPods(pods, c) })
 	return w, nil
 }
 
