@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -26,21 +27,20 @@ func (s *stage) syncing(t *testing.T, name string) *corev1.Pod {
 	t.Helper()
 	check(t, s.watcher.Snapshot(t.Context()))
 	s.create(t, s.Node(name, s.StateSync))
-	return must(live.Until(t.Context(), s.Cluster, s.Key(name+"-0"), "a seid that syncs", func(pod *corev1.Pod) bool {
-		found, err := live.Processes(pod, "seid")
-		return err == nil && len(found) == 1 && approved(t, pod)
+	pod := must(live.Until(t.Context(), s.Cluster, s.Key(name+"-0"), "the container of seid", func(pod *corev1.Pod) bool {
+		return slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.Name == "seid" && c.State.Running != nil })
 	}))(t)
-}
-
-// approved tells whether the process is that of a node that starts, and not of its init.
-func approved(t *testing.T, pod *corev1.Pod) bool {
-	t.Helper()
-	for _, container := range pod.Status.ContainerStatuses {
-		if container.Name == "seid" {
-			return container.State.Running != nil
+	// The process comes later, when the node is approved, and no pod tells of it.
+	check(t, live.Poll(t.Context(), "a seid that syncs", func() (bool, error) {
+		_, err := live.Processes(pod, "seid")
+		return err == nil, err
+	}))
+	s.watcher.Read(func(r *live.Record) {
+		if r.Heights[name] != 0 {
+			t.Fatalf("%s has synced already", name)
 		}
-	}
-	return false
+	})
+	return pod
 }
 
 // A pause that comes in the middle of a state sync waits until a stop ruins nothing.
@@ -171,19 +171,22 @@ func (s *stage) operatorKilled(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("moments are drawn from the seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // moments, not secrets
-	for i := range times {
-		s.edit(t, name, func(spec *v1alpha1.SeiNodeSpec) {
-			spec.PodAnnotations = map[string]string{"example.com/edit": fmt.Sprint(i)}
-		})
-		// A moment is a number of changes of the node's status, so it is one of the plan.
+	last, killed := "", 0
+	for i := 0; killed < times; i++ {
+		last = fmt.Sprint(i)
+		s.edit(t, name, func(spec *v1alpha1.SeiNodeSpec) { spec.PodAnnotations = map[string]string{"example.com/edit": last} })
+		// A moment is a number of changes of the node's status, so it is one of the plan,
+		// unless that is over before.
 		changes := random.IntN(8)
-		must(s.Wait(t.Context(), name, "the middle of a plan", func(node *v1alpha1.SeiNode) bool {
+		node := must(s.Wait(t.Context(), name, "the middle of a plan", func(node *v1alpha1.SeiNode) bool {
 			changes--
-			return node.Status.Plan != nil && changes < 0
+			return node.Status.Plan != nil && changes < 0 || live.IsReady(node) && node.Status.ObservedGeneration == node.Generation
 		}))(t)
-		check(t, s.KillOperator(t.Context()))
+		if node.Status.Plan != nil {
+			check(t, s.KillOperator(t.Context()))
+			killed++
+		}
 	}
-	last := fmt.Sprint(times - 1)
 	must(live.Until(t.Context(), s.Cluster, s.Key(name+"-0"), "a pod of the last edit", func(pod *corev1.Pod) bool {
 		return pod.Annotations["example.com/edit"] == last && live.PodReady(pod)
 	}))(t)

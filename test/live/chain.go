@@ -212,7 +212,7 @@ func (c *Chain) EditFleet(ctx context.Context, name string, change func(*v1alpha
 }
 
 func edit[T client.Object](ctx context.Context, c *Chain, name string, object T, change func(T)) error {
-	return poll(ctx, "an edit of "+name, func() (bool, error) {
+	return Poll(ctx, "an edit of "+name, func() (bool, error) {
 		err := c.Client.Get(ctx, c.Key(name), object)
 		if err == nil {
 			change(object)

@@ -47,7 +47,7 @@ func (c *Chain) HaltedAt(ctx context.Context, w *Watcher, height int64) (halted 
 	if err != nil {
 		return 0, err
 	}
-	err = poll(ctx, "validators that are halted", func() (bool, error) {
+	err = Poll(ctx, "validators that are halted", func() (bool, error) {
 		halted = 0
 		for _, name := range c.ValidatorNames() {
 			node, err := c.Halted(ctx, name)

@@ -24,7 +24,7 @@ func Until[T client.Object](ctx context.Context, c *Cluster, key types.Namespace
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var last T
-	err := poll(ctx, what, func() (bool, error) {
+	err := Poll(ctx, what, func() (bool, error) {
 		var err error
 		last, err = cluster.Until(ctx, c.Client, key, what, ok)
 		return err == nil, err
@@ -32,8 +32,8 @@ func Until[T client.Object](ctx context.Context, c *Cluster, key types.Namespace
 	return last, err
 }
 
-// poll asks until the answer is yes.
-func poll(ctx context.Context, what string, ask func() (bool, error)) error {
+// Poll asks until the answer is yes, where there is nothing to watch.
+func Poll(ctx context.Context, what string, ask func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	ticker := time.NewTicker(again)

@@ -121,7 +121,7 @@ func (w *Watcher) followPods(ctx context.Context, c *Chain) {
 	pods := map[string]string{}
 	for ctx.Err() == nil {
 		// The error is that of an API server that is away: it is asked again.
-		_ = poll(ctx, "the pods", func() (bool, error) {
+		_ = Poll(ctx, "the pods", func() (bool, error) {
 			events, err := c.Client.Watch(ctx, &corev1.PodList{}, client.InNamespace(c.ID), client.HasLabels{v1alpha1.LabelNode})
 			if err != nil {
 				return false, err
