@@ -167,6 +167,16 @@ func (s *stage) pod(t *testing.T, name string) *corev1.Pod {
 	return must(s.Pod(t.Context(), name))(t)
 }
 
+// seid is the process of seid in a pod, of which there is exactly one.
+func (s *stage) seid(t *testing.T, pod *corev1.Pod) int {
+	t.Helper()
+	found := must(live.Processes(pod, "seid"))(t)
+	if len(found) != 1 {
+		t.Fatalf("in the pod %s there are %d processes of seid", pod.Name, len(found))
+	}
+	return found[0]
+}
+
 // syncedNode brings up a full node from a snapshot.
 func (s *stage) syncedNode(t *testing.T, name string) {
 	t.Helper()

@@ -101,7 +101,8 @@ func (s *stage) statefulSetDeleted(t *testing.T) {
 // not even restarted.
 func (s *stage) statefulSetOrphaned(t *testing.T) {
 	const name = "validator-0"
-	before, pod, height := s.identity(t, name), s.pod(t, name), s.watcher.Height()
+	before, pod := s.identity(t, name), s.pod(t, name)
+	seid := s.seid(t, pod)
 	set := &appsv1.StatefulSet{}
 	check(t, s.Client.Get(t.Context(), s.Key(name), set))
 	check(t, s.Client.Delete(t.Context(), set, client.PropagationPolicy(metav1.DeletePropagationOrphan)))
@@ -115,10 +116,9 @@ func (s *stage) statefulSetOrphaned(t *testing.T) {
 	if now.UID != pod.UID || !metav1.IsControlledBy(now, adopted) {
 		t.Errorf("the pod %s is now %s, owned by %v", pod.UID, now.UID, now.OwnerReferences)
 	}
-	s.notRestarted(t, pod, now)
-	s.watcher.Read(func(r *live.Record) {
-		t.Logf("%s missed %d blocks of %d", name, r.Missed(name, height, r.Height()), r.Height()-height)
-	})
+	if running := s.seid(t, now); running != seid {
+		t.Errorf("seid was process %d and is %d", seid, running)
+	}
 }
 
 // notRestarted asserts that no container of a pod was restarted.
@@ -210,7 +210,8 @@ func (s *stage) overrideAndRestart(t *testing.T) {
 
 func (s *stage) sidecarKilled(t *testing.T) {
 	const name = "validator-0"
-	before, pod, height := s.identity(t, name), s.pod(t, name), s.watcher.Height()
+	before, pod := s.identity(t, name), s.pod(t, name)
+	seid := s.seid(t, pod)
 	check(t, s.Kill(pod, "sei-sidecar"))
 	must(live.Until(t.Context(), s.Cluster, s.Key(pod.Name), "a sidecar that was restarted", func(pod *corev1.Pod) bool {
 		for _, container := range pod.Status.InitContainerStatuses {
@@ -222,14 +223,10 @@ func (s *stage) sidecarKilled(t *testing.T) {
 	}))(t)
 	s.ready(t, name)
 	check(t, s.watcher.Grow(t.Context(), 4))
-	s.notRestarted(t, pod, s.pod(t, name))
 	s.same(t, name, before)
-	// A restart of seid would be a gap of several blocks; one may be missed for its own reasons.
-	s.watcher.Read(func(r *live.Record) {
-		if gap := r.LongestGap(name, height); gap.Missed > 1 {
-			t.Errorf("the validator did not sign on: %s", gap)
-		}
-	})
+	if now := s.seid(t, s.pod(t, name)); now != seid {
+		t.Errorf("seid was process %d and is %d", seid, now)
+	}
 }
 
 func (s *stage) podDeletedWithoutOperator(t *testing.T) {
