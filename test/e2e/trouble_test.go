@@ -67,7 +67,11 @@ func (s *stage) ruined(t *testing.T) {
 	const name = "ruin"
 	pod := s.syncing(t, name)
 	check(t, os.WriteFile(must(s.File(pod, "seid", holdFile))(t), nil, 0o644))
-	check(t, s.watcher.Until(t.Context(), "the end of the state sync", func(r *live.Record) bool { return r.Heights[name] > 0 }))
+	// RPC opens when the sync is over.
+	check(t, live.Poll(t.Context(), "the end of the state sync", func() (bool, error) {
+		_, err := s.RPC(t.Context(), name, "status")
+		return err == nil, err
+	}))
 	check(t, s.Kill(pod, "seid"))
 	s.has(t, name, v1alpha1.ConditionReady, v1alpha1.ReasonVolumeRuined)
 	before := s.identity(t, name)
