@@ -3,7 +3,11 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
+	"os"
+	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -54,6 +58,12 @@ func (p *places) addSocket(command *cobra.Command) {
 	command.Flags().StringVar(&p.socket, "socket", environment("SEI_SUPERVISOR_SOCKET", defaultSocket), "socket of the supervisor (SEI_SUPERVISOR_SOCKET)")
 }
 
+// addLoopbackDir adds the flag that switches access control on.
+func addLoopbackDir(command *cobra.Command, dir *string) {
+	command.Flags().StringVar(dir, "loopback-dir", environment("SEI_LOOPBACK_DIR", ""),
+		"directory of the certificates by which the access proxy is known; without it there is no access control (SEI_LOOPBACK_DIR)")
+}
+
 func serveCommand() *cobra.Command {
 	var where places
 	config := serve.Config{WrapStore: wrapStore}
@@ -80,6 +90,7 @@ func serveCommand() *cobra.Command {
 	flags := command.Flags()
 	flags.StringVar(&config.NodeUID, "node-uid", environment("SEI_NODE_UID", ""), "uid of the SeiNode (SEI_NODE_UID)")
 	flags.StringVar(&config.Listen, "listen", ":"+port, "where the API listens, host:port (SEI_SIDECAR_PORT)")
+	addLoopbackDir(command, &config.LoopbackDir)
 	flags.StringVar(&config.Document, "document", environment("SEI_NODE_CONFIG", ""), "file with the configuration that the node shall have (SEI_NODE_CONFIG)")
 	flags.StringVar(&config.GenesisDir, "genesis-dir", environment("SEI_GENESIS_DIR", ""), "directory with a genesis file (SEI_GENESIS_DIR)")
 	where.addSeidHost(command)
@@ -151,12 +162,38 @@ func installCommand() *cobra.Command {
 	}
 }
 
+// proxyProgram is the access proxy. It is next to this program in the image, and no part
+// of it: with a client of Kubernetes in it, the two processes that every node has
+// would be several times as large.
+const proxyProgram = "sei-rbac-proxy"
+
+func proxyCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "rbac-proxy",
+		Short: "Be the access proxy in front of the sidecar",
+		// They are the proxy's, which says what it does not know.
+		DisableFlagParsing: true,
+		RunE: func(_ *cobra.Command, args []string) error {
+			self, err := os.Executable()
+			if err != nil {
+				return err
+			}
+			program := filepath.Join(filepath.Dir(self), proxyProgram)
+			// The process becomes the proxy, so that signals and the exit code are its own.
+			if err := syscall.Exec(program, append([]string{program}, args...), os.Environ()); err != nil {
+				return fmt.Errorf("cannot start %s, which is in the image of the sidecar: %w", program, err)
+			}
+			return nil
+		},
+	}
+}
+
 // probeTimeout is below that of the kubelet, so that the reason is told.
 const probeTimeout = 4 * time.Second
 
 func probeCommand() *cobra.Command {
 	command := &cobra.Command{Use: "probe", Short: "Answer a probe of the kubelet"}
-	var address string
+	var address, loopbackDir string
 	live := &cobra.Command{
 		Use:   "live",
 		Short: "Whether the sidecar lives",
@@ -164,10 +201,11 @@ func probeCommand() *cobra.Command {
 		RunE: func(command *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(command.Context(), probeTimeout)
 			defer cancel()
-			return probe.Live(ctx, address)
+			return probe.Live(ctx, address, loopbackDir)
 		},
 	}
 	live.Flags().StringVar(&address, "address", "127.0.0.1:"+environment("SEI_SIDECAR_PORT", "7777"), "where the sidecar listens (SEI_SIDECAR_PORT)")
+	addLoopbackDir(live, &loopbackDir)
 	var mode string
 	var where places
 	ready := &cobra.Command{

@@ -67,7 +67,7 @@ func command() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(serveCommand(), runCommand(), initCommand(), installCommand(), probeCommand(), versionCommand())
+	root.AddCommand(serveCommand(), runCommand(), initCommand(), installCommand(), probeCommand(), proxyCommand(), versionCommand())
 	return root
 }
 

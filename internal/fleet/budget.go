@@ -40,11 +40,17 @@ var standing = map[v1alpha1.FleetNodeState]bool{
 	v1alpha1.FleetNodeStopping: true, v1alpha1.FleetNodePaused: true, v1alpha1.FleetNodeHeld: true,
 }
 
-// inFlight tells whether a node is on its way to a template. One of which nothing is known
-// may be: it was given a template a moment ago, which may be the last but one by now.
+// inFlight tells whether a node is on its way to a template, which may be the last but one
+// by now.
 func (p place) inFlight() bool {
+	return p.state == v1alpha1.FleetNodeUpdating || p.onItsWay()
+}
+
+// onItsWay tells whether a node is on its way to the template that is wanted. One of which
+// nothing is known may be: it was given a template a moment ago.
+func (p place) onItsWay() bool {
 	switch p.state {
-	case v1alpha1.FleetNodeUpdating, v1alpha1.FleetNodeUnknown:
+	case v1alpha1.FleetNodeUnknown:
 		return true
 	case "", v1alpha1.FleetNodeForeign, v1alpha1.FleetNodeTerminating:
 		return false
@@ -58,30 +64,34 @@ func (p place) inFlight() bool {
 // for templates and for what the operator rolls by itself.
 //
 // A node that is down already is put right first and costs nothing, and so does one that
-// stands still or is being updated anyway. A node that is not ready, which may pass by
-// itself, must not be one of many that are restarted at the same time. A node of which
+// stands still. A node that is not ready, which may pass by itself, must not be one of many
+// that are restarted at the same time; nor must one that is being updated to a template
+// which is no longer wanted: when a pause ends all nodes of a fleet may be, and about to be
+// ready. It does not wait for others like it, because they may never get there. A node of which
 // nothing is known is neither counted on nor touched. And one that is still stopping serves
 // until it is stopped, and goes on if the pause ends before that, so it has to wait.
 func admit(one place, others []place, limit int) string {
 	switch one.state {
-	case v1alpha1.FleetNodeBroken, v1alpha1.FleetNodePaused, v1alpha1.FleetNodeHeld, v1alpha1.FleetNodeUpdating:
+	case v1alpha1.FleetNodeBroken, v1alpha1.FleetNodePaused, v1alpha1.FleetNodeHeld:
 		return ""
+	case v1alpha1.FleetNodeUpdating:
+		return within(limit, count(others, place.onItsWay), "being updated")
 	case v1alpha1.FleetNodeNotReady:
-		if n := count(others, place.inFlight); n >= limit {
-			return fmt.Sprintf("%d are being updated and maxUnavailable allows %d", n, limit)
-		}
-		return ""
+		return within(limit, count(others, place.inFlight), "being updated")
 	case v1alpha1.FleetNodeAvailable, v1alpha1.FleetNodeSettling:
-		n := count(others, func(p place) bool { return !p.serves() })
-		if n >= limit {
-			return fmt.Sprintf("%d are updating or not ready and maxUnavailable allows %d", n, limit)
-		}
-		return ""
+		return within(limit, count(others, func(p place) bool { return !p.serves() }), "updating or not ready")
 	case v1alpha1.FleetNodeStopping:
 		return "it is still stopping"
 	default:
 		return "nothing current is known of it"
 	}
+}
+
+func within(limit, others int, what string) string {
+	if others < limit {
+		return ""
+	}
+	return fmt.Sprintf("%d are %s and maxUnavailable allows %d", others, what, limit)
 }
 
 func count(places []place, counts func(place) bool) (n int) {

@@ -62,6 +62,8 @@ func TestAdmission(t *testing.T) {
 		{"a node that lags, one was given the last but one template a moment ago", at(v1alpha1.FleetNodeNotReady), []place{at(v1alpha1.FleetNodeUnknown)}, 1, false},
 		{"a node of which nothing is known, all others serve", at(v1alpha1.FleetNodeUnknown), nil, 5, false},
 		{"a node that is being updated gets the next template", at(v1alpha1.FleetNodeUpdating), []place{at(v1alpha1.FleetNodeUpdating)}, 1, true},
+		{"a node that is being updated, another has the next template already", at(v1alpha1.FleetNodeUpdating), []place{updated(v1alpha1.FleetNodeUpdating)}, 1, false},
+		{"a node that lags, one is being updated to the last but one template", at(v1alpha1.FleetNodeNotReady), []place{at(v1alpha1.FleetNodeUpdating)}, 1, false},
 		{"a paused node", at(v1alpha1.FleetNodePaused), []place{updated(v1alpha1.FleetNodeUpdating)}, 1, true},
 		{"a node that is paused and still stopping", at(v1alpha1.FleetNodeStopping), nil, 5, false},
 		{"a healthy node, one is stopping", at(v1alpha1.FleetNodeAvailable), []place{at(v1alpha1.FleetNodeStopping)}, 1, true},

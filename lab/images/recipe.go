@@ -20,6 +20,9 @@ type Recipe struct {
 	// Module is the directory of the program's module in the repository, Package the
 	// one of its main package in the module.
 	Module, Package string
+	// Also are the main packages, of the same module, of programs that the first one
+	// starts. They are named after their directories.
+	Also []string
 	// Stamp sets variables of the program, as -ldflags=-X does. A value may contain
 	// {tag}.
 	Stamp []string
@@ -30,7 +33,7 @@ type Recipe struct {
 func Catalogue() []Recipe {
 	return []Recipe{
 		{Name: "sei-operator", Module: ".", Package: "./cmd/sei-operator", Stamp: []string{"main.version={tag}"}, User: NonRoot},
-		{Name: "sei-sidecar", Module: ".", Package: "./cmd/sei-sidecar", Stamp: []string{"main.version={tag}"}, User: NonRoot},
+		{Name: "sei-sidecar", Module: ".", Package: "./cmd/sei-sidecar", Also: []string{"./cmd/sei-rbac-proxy"}, Stamp: []string{"main.version={tag}"}, User: NonRoot},
 		{Name: "seid", Tag: "v1", Module: "lab/devchain", Package: "./cmd/seid", Stamp: []string{"main.version={tag}"}, User: NonRoot},
 		{Name: "seid", Tag: "v2", Module: "lab/devchain", Package: "./cmd/seid", Stamp: []string{"main.version={tag}"}, User: NonRoot},
 	}
@@ -77,34 +80,42 @@ func (m Maker) Make(ctx context.Context, recipe Recipe) (Made, error) {
 		}
 		defer func() { _ = os.RemoveAll(programs) }()
 	}
-	program := filepath.Join(programs, recipe.Name+"-"+tag)
-	if err := build(ctx, filepath.Join(root, recipe.Module), recipe, tag, program); err != nil {
-		return Made{}, err
-	}
 	target := programDir + "/" + recipe.Name
+	var files []File
+	for i, pkg := range append([]string{recipe.Package}, recipe.Also...) {
+		name := recipe.Name
+		if i > 0 {
+			name = filepath.Base(pkg)
+		}
+		program := filepath.Join(programs, name+"-"+tag)
+		if err := build(ctx, filepath.Join(root, recipe.Module), pkg, recipe.Stamp, tag, program); err != nil {
+			return Made{}, err
+		}
+		files = append(files, File{Path: programDir + "/" + name, Source: program, Mode: 0o755})
+	}
 	made := Made{
 		Reference: m.Repository + "/" + recipe.Name + ":" + tag,
 		Archive:   filepath.Join(m.Out, recipe.Name+"-"+tag+".tar"),
 	}
 	return made, WriteArchive(made.Archive, made.Reference, Image{
-		Files:      []File{{Path: target, Source: program, Mode: 0o755}},
+		Files:      files,
 		Entrypoint: []string{target},
 		User:       recipe.User,
 	})
 }
 
 // build builds a program that needs nothing of the image that it is in.
-func build(ctx context.Context, dir string, recipe Recipe, tag, out string) error {
+func build(ctx context.Context, dir, pkg string, stamp []string, tag, out string) error {
 	ldflags := []string{"-s", "-w"}
-	for _, variable := range recipe.Stamp {
+	for _, variable := range stamp {
 		ldflags = append(ldflags, "-X", strings.ReplaceAll(variable, "{tag}", tag))
 	}
-	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags="+strings.Join(ldflags, " "), "-o", out, recipe.Package)
+	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags="+strings.Join(ldflags, " "), "-o", out, pkg)
 	command.Dir = dir
 	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+runtime.GOARCH, "GOWORK=off", "GOFLAGS=-mod=readonly")
 	output, err := command.CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("cannot build %s (%w):\n%s", recipe.Name, err, output)
+		return fmt.Errorf("cannot build %s (%w):\n%s", pkg, err, output)
 	}
 	return nil
 }

@@ -42,6 +42,7 @@ type Cluster struct {
 	// from. A server bound to a pod's address is reached as the pod would be.
 	PodNetwork netip.Prefix
 
+	dir        string
 	auditLog   string
 	components map[string]int // process ids by name
 	admin      *rest.Config

@@ -54,7 +54,7 @@ func newCluster(ctx context.Context, info labInfo) (*Cluster, error) {
 		return nil, err
 	}
 	return &Cluster{
-		Kubectl: info.Kubectl, PodNetwork: info.PodNetwork, auditLog: info.AuditLog, components: info.Components,
+		Kubectl: info.Kubectl, PodNetwork: info.PodNetwork, dir: info.Dir, auditLog: info.AuditLog, components: info.Components,
 		admin: admin, operator: operator, person: person,
 	}, nil
 }

@@ -76,10 +76,17 @@ func (r *run) saw(before, after client.Object) {
 	case *v1alpha1.SeiNode:
 		// The controller of tasks is woken by whatever happens to a node.
 		r.enqueue(job{ofTasks, keyOf(object)})
+		r.wakeFleets()
 		r.sawNode(object)
 		r.sawPlace(object)
 		if before == nil || worthALook(before, object) {
 			r.enqueue(job{ofNodes, keyOf(object)})
+		}
+		r.happened()
+		return
+	case *v1alpha1.SeiNodeDeployment:
+		if before == nil || before.GetGeneration() != object.Generation || object.DeletionTimestamp != nil {
+			r.enqueue(job{ofFleets, keyOf(object)})
 		}
 		r.happened()
 		return
@@ -130,21 +137,29 @@ func worthALook(before client.Object, after *v1alpha1.SeiNode) bool {
 		predicate.GenerationChangedPredicate{}.Update(update) || predicate.AnnotationChangedPredicate{}.Update(update)
 }
 
-// wakeAll has all nodes looked at: there is one in most runs, and the others are used
-// to it.
+// wakeAll has all nodes and fleets looked at: there is one in most runs, and the others
+// are used to it.
 func (r *run) wakeAll() {
-	for _, node := range r.knownNodes() {
+	for _, node := range r.known("SeiNode") {
 		r.enqueue(job{ofNodes, node})
 	}
+	r.wakeFleets()
 	r.happened()
 }
 
-func (r *run) knownNodes() []types.NamespacedName {
+func (r *run) wakeFleets() {
+	for _, fleet := range r.known("SeiNodeDeployment") {
+		r.enqueue(job{ofFleets, fleet})
+	}
+}
+
+// known are the objects of a kind that the operator was told of.
+func (r *run) known(kind string) []types.NamespacedName {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var found []types.NamespacedName
 	for key := range r.history.there {
-		if key.kind == "SeiNode" {
+		if key.kind == kind {
 			found = append(found, types.NamespacedName{Namespace: r.namespace, Name: key.name})
 		}
 	}

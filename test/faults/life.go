@@ -14,6 +14,7 @@ import (
 	"github.com/sei-operator/sei-operator/internal/agents"
 	"github.com/sei-operator/sei-operator/internal/budget"
 	"github.com/sei-operator/sei-operator/internal/controller/seinode"
+	"github.com/sei-operator/sei-operator/internal/controller/seinodedeployment"
 	"github.com/sei-operator/sei-operator/internal/controller/seinodetask"
 	"github.com/sei-operator/sei-operator/internal/kube"
 	"github.com/sei-operator/sei-operator/internal/peers"
@@ -27,6 +28,7 @@ type life struct {
 	agents     *agents.Fleet
 	reconciler reconcile.Reconciler
 	tasks      reconcile.Reconciler
+	fleets     reconcile.Reconciler
 	reconcile  func(job) (reconcile.Result, error)
 	end        context.CancelFunc
 	dead       atomic.Bool
@@ -47,10 +49,8 @@ func newLife(r *run) *life {
 		Agents: l.agents, Peers: peers.New(),
 		Report: &seinode.Reporter{Recorder: recorder{}, Metrics: metrics},
 	}
-	l.reconciler = &seinode.Reconciler{
-		Tools: tools, Platform: r.platform, Clock: r.clock, Metrics: metrics,
-		Budget: &budget.Budget{Kube: tools.Kube, Platform: r.platform, Clock: r.clock},
-	}
+	both := &budget.Budget{Kube: tools.Kube, Platform: r.platform, Clock: r.clock}
+	l.reconciler = &seinode.Reconciler{Tools: tools, Platform: r.platform, Clock: r.clock, Metrics: metrics, Budget: both}
 	if r.wrap != nil {
 		l.reconciler = r.wrap(l.reconciler, tools)
 	}
@@ -62,10 +62,18 @@ func newLife(r *run) *life {
 		Kube: tools.Kube, Agents: l.agents, Peers: tools.Peers, Platform: r.withWitnesses(), Clock: r.clock, Report: report,
 		Wake: func(node types.NamespacedName) { r.enqueue(job{ofTasks, node}) },
 	}
+	fleetMetrics, err := seinodedeployment.NewMetrics(prometheus.NewRegistry())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	l.fleets = &seinodedeployment.Reconciler{Kube: tools.Kube, Budget: both, Recorder: recorder{}, Metrics: fleetMetrics}
 	l.reconcile = func(work job) (reconcile.Result, error) {
 		chosen := l.reconciler
-		if work.controller == ofTasks {
+		switch work.controller {
+		case ofTasks:
 			chosen = l.tasks
+		case ofFleets:
+			chosen = l.fleets
 		}
 		return chosen.Reconcile(ctx, reconcile.Request{NamespacedName: work.node})
 	}

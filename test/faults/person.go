@@ -82,6 +82,20 @@ func (p *Person) Edit(change func(*v1alpha1.SeiNode)) {
 	}
 }
 
+// EditFleet changes a fleet the way a person with an editor does.
+func (p *Person) EditFleet(name string, change func(*v1alpha1.SeiNodeDeployment)) {
+	p.run.t.Helper()
+	fleet := &v1alpha1.SeiNodeDeployment{}
+	if !p.Get(name, fleet) {
+		p.run.fails("the SeiNodeDeployment %s is gone", name)
+	}
+	before := fleet.DeepCopy()
+	change(fleet)
+	if err := p.run.world.person.Patch(p.run.t.Context(), fleet, client.MergeFrom(before)); err != nil {
+		p.run.t.Fatalf("editing %s: %v", name, err)
+	}
+}
+
 // Delete deletes an object by its name.
 func (p *Person) Delete(name string, object client.Object, options ...client.DeleteOption) {
 	p.run.t.Helper()

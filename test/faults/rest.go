@@ -13,6 +13,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -64,6 +65,7 @@ func (r *run) rest() {
 
 // objects are those in the namespace of a run.
 type objects struct {
+	fleets   v1alpha1.SeiNodeDeploymentList
 	nodes    v1alpha1.SeiNodeList
 	tasks    v1alpha1.SeiNodeTaskList
 	sets     appsv1.StatefulSetList
@@ -72,11 +74,14 @@ type objects struct {
 	pods     corev1.PodList
 	claims   corev1.PersistentVolumeClaimList
 	leases   coordinationv1.LeaseList
+	budgets  policyv1.PodDisruptionBudgetList
 	secrets  metav1.PartialObjectMetadataList
 }
 
 func (o *objects) lists() []client.ObjectList {
-	return []client.ObjectList{&o.nodes, &o.tasks, &o.sets, &o.services, &o.configs, &o.pods, &o.claims, &o.leases, &o.secrets}
+	return []client.ObjectList{
+		&o.fleets, &o.nodes, &o.tasks, &o.sets, &o.services, &o.configs, &o.pods, &o.claims, &o.leases, &o.budgets, &o.secrets,
+	}
 }
 
 func (r *run) read(reader client.Reader) *objects {
@@ -85,7 +90,7 @@ func (r *run) read(reader client.Reader) *objects {
 	for _, list := range found.lists() {
 		options := []client.ListOption{client.InNamespace(r.namespace)}
 		switch list.(type) {
-		case *corev1.ServiceList, *corev1.ConfigMapList:
+		case *corev1.ConfigMapList:
 			options = append(options, client.HasLabels{v1alpha1.LabelNode})
 		case *coordinationv1.LeaseList:
 			options = []client.ListOption{client.InNamespace(operatorNamespace), client.HasLabels{v1alpha1.LabelReservation}}
@@ -141,6 +146,9 @@ func (r *run) behind(live *objects) string {
 // kubernetesMoves says what Kubernetes is about to do.
 func kubernetesMoves(o *objects) string {
 	owners := map[types.UID]bool{}
+	for i := range o.fleets.Items {
+		owners[o.fleets.Items[i].UID] = true
+	}
 	for i := range o.nodes.Items {
 		owners[o.nodes.Items[i].UID] = true
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/sei-operator/sei-operator/test/nodes"
 )
 
-// job is a node that one of the controllers is to look at.
+// job is a node, or a fleet, that one of the controllers is to look at.
 type job struct {
 	controller string
 	node       types.NamespacedName
@@ -27,8 +27,9 @@ type job struct {
 
 // The controllers.
 const (
-	ofNodes = "seinode"
-	ofTasks = "seinodetask"
+	ofNodes  = "seinode"
+	ofTasks  = "seinodetask"
+	ofFleets = "seinodedeployment"
 )
 
 // result is what is left of a run.
@@ -102,6 +103,13 @@ func execute(t *testing.T, w *world, workload Workload, around wrap, where *poin
 // clear frees what the run took of the cluster: its machines have room for some
 // hundred pods. Nobody waits for that.
 func (r *run) clear() {
+	for _, fleet := range r.read(r.world.person).fleets.Items {
+		before := fleet.DeepCopy()
+		fleet.Finalizers = nil
+		if err := r.world.person.Patch(r.t.Context(), &fleet, client.MergeFrom(before)); err != nil {
+			r.t.Errorf("letting %s go: %v", fleet.Name, err)
+		}
+	}
 	for _, node := range r.read(r.world.person).nodes.Items {
 		before := node.DeepCopy()
 		node.Finalizers = nil
@@ -117,7 +125,7 @@ func (r *run) clear() {
 		}
 	}
 	r.clearReservations()
-	for _, kind := range []client.Object{&v1alpha1.SeiNodeTask{}, &v1alpha1.SeiNode{}, &appsv1.StatefulSet{}, &corev1.PersistentVolumeClaim{}} {
+	for _, kind := range []client.Object{&v1alpha1.SeiNodeDeployment{}, &v1alpha1.SeiNodeTask{}, &v1alpha1.SeiNode{}, &appsv1.StatefulSet{}, &corev1.PersistentVolumeClaim{}} {
 		if err := r.world.person.DeleteAllOf(r.t.Context(), kind, client.InNamespace(r.namespace), client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
 			r.t.Errorf("clearing the namespace %s: %v", r.namespace, err)
 		}
@@ -160,14 +168,15 @@ func (r *run) arm() {
 	r.armed = true
 }
 
-// start starts an operator. As every controller does, it looks at all nodes first.
+// start starts an operator. As every controller does, it looks at everything first.
 func (r *run) start() {
 	r.life = newLife(r)
 	clear(r.due)
 	clear(r.failures)
-	for _, node := range r.knownNodes() {
+	for _, node := range r.known("SeiNode") {
 		r.wake(node)
 	}
+	r.wakeFleets()
 }
 
 // stop ends the operator, if there is one.
@@ -257,15 +266,18 @@ func (r *run) settle() {
 	r.fails("it asks for another look again and again")
 }
 
-// look has the operator look at all nodes once more. It must find nothing to do: what
+// look has the operator look at everything once more. It must find nothing to do: what
 // there was to do, something woke it for.
 func (r *run) look() {
 	r.mu.Lock()
 	before := len(r.writes)
 	r.mu.Unlock()
-	for _, node := range r.knownNodes() {
+	for _, node := range r.known("SeiNode") {
 		r.reconcile(job{ofNodes, node})
 		r.reconcile(job{ofTasks, node})
+	}
+	for _, fleet := range r.known("SeiNodeDeployment") {
+		r.reconcile(job{ofFleets, fleet})
 	}
 	r.mu.Lock()
 	unasked := slices.Clone(r.writes[before:])

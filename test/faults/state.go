@@ -131,9 +131,15 @@ func cleaned(object client.Object) map[string]any {
 			})
 		}
 	}
-	if _, isPod := object.(*corev1.Pod); isPod {
-		if spec, ok := content["spec"].(map[string]any); ok {
+	if spec, ok := content["spec"].(map[string]any); ok {
+		switch service := object.(type) {
+		case *corev1.Pod:
 			delete(spec, "nodeName")
+		case *corev1.Service:
+			if service.Spec.ClusterIP != corev1.ClusterIPNone {
+				delete(spec, "clusterIP")
+				delete(spec, "clusterIPs")
+			}
 		}
 	}
 	return content

@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	crcluster "sigs.k8s.io/controller-runtime/pkg/cluster"
@@ -38,8 +39,8 @@ const operatorNamespace = "sei-system"
 // watched are the kinds that wake the operator.
 func watched() []client.Object {
 	return []client.Object{
-		&v1alpha1.SeiNode{}, &v1alpha1.SeiNodeTask{}, &appsv1.StatefulSet{}, &corev1.Service{}, &corev1.ConfigMap{},
-		&corev1.Pod{}, &corev1.PersistentVolumeClaim{}, &coordinationv1.Lease{}, secretMetadata(),
+		&v1alpha1.SeiNode{}, &v1alpha1.SeiNodeTask{}, &v1alpha1.SeiNodeDeployment{}, &appsv1.StatefulSet{}, &corev1.Service{}, &corev1.ConfigMap{},
+		&corev1.Pod{}, &corev1.PersistentVolumeClaim{}, &coordinationv1.Lease{}, &policyv1.PodDisruptionBudget{}, secretMetadata(),
 	}
 }
 

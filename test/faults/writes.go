@@ -41,8 +41,11 @@ const (
 // statusWrite is the kind of a write of a node's status.
 var statusWrite = kindOf(kube.Write{Verb: "patch", Kind: "SeiNode", Subresource: "status"})
 
-// taskStatusWrite is the kind of a write of a task's status.
-var taskStatusWrite = kindOf(kube.Write{Verb: "patch", Kind: "SeiNodeTask", Subresource: "status"})
+// taskStatusWrite and fleetStatusWrite are those of a task's and of a fleet's.
+var (
+	taskStatusWrite  = kindOf(kube.Write{Verb: "patch", Kind: "SeiNodeTask", Subresource: "status"})
+	fleetStatusWrite = kindOf(kube.Write{Verb: "patch", Kind: "SeiNodeDeployment", Subresource: "status"})
+)
 
 // kindOf leaves out the namespace, which every run has its own of; and the name of a
 // SeiNode from its status, because all of them are written alike.

@@ -165,14 +165,25 @@ func (a *availability) see(pod *corev1.Pod, ready, counts bool) {
 	}
 }
 
-// Took says that the operator deletes a pod.
-func (a *availability) Took(pod string, uid types.UID) {
+// Takes says that the operator is about to delete a pod.
+func (a *availability) Takes(pod *corev1.Pod) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.taken[pod] = uid
+	a.taken[pod.Name] = pod.UID
 	if len(a.taken) > a.MostTaken {
 		a.MostTaken = len(a.taken)
 		a.History = append(a.History, "the operator took "+strings.Join(slices.Sorted(maps.Keys(a.taken)), " "))
+	}
+}
+
+// Back says which pods there are at this moment: the watch may be behind.
+func (a *availability) Back(pods []corev1.Pod) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i := range pods {
+		if plan.PodReady(&pods[i]) && a.taken[pods[i].Name] != pods[i].UID {
+			delete(a.taken, pods[i].Name)
+		}
 	}
 }
 

@@ -2,9 +2,9 @@ package operator_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"sync/atomic"
 	"testing"
 
@@ -34,9 +34,6 @@ type schedule struct {
 // scale, pause and unpause, no more nodes are down because of us than the budget allows: of
 // the pods that the operator itself deletes, each is back before there are too many.
 func TestRandomSchedulesOfAFleet(t *testing.T) {
-	if os.Getenv("SEI_FLEET_SCHEDULES") == "" {
-		t.Skip("SKIPPED: one or two of these twenty schedules in which a fleet is paused in the middle of a rollout end with one node too many down, which is not understood yet; SEI_FLEET_SCHEDULES=1 runs them")
-	}
 	for seed := range uint64(schedules) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			t.Parallel()
@@ -112,8 +109,9 @@ func (s *schedule) disturb() {
 	case 2:
 		s.t.Log("the fleet is paused, and unpaused")
 		s.noticed(s.editFleet("fleet", func(f *v1alpha1.SeiNodeDeployment) { f.Spec.Paused = true }))
-		s.seen.Load().Forgive(names...)
 		s.noticed(s.editFleet("fleet", func(f *v1alpha1.SeiNodeDeployment) { f.Spec.Paused = false }))
+		// Also those whose deletion was under way when the pause came.
+		s.seen.Load().Forgive(names...)
 	case 3:
 		s.replicas = 4 + s.random.IntN(3)
 		s.t.Logf("%d replicas", s.replicas)
@@ -122,9 +120,9 @@ func (s *schedule) disturb() {
 	case 4:
 		s.t.Logf("%s is paused, and unpaused", one)
 		s.edit(one, func(n *v1alpha1.SeiNode) { n.Spec.Paused = true })
-		s.seen.Load().Forgive(one)
 		s.progress()
 		s.edit(one, func(n *v1alpha1.SeiNode) { n.Spec.Paused = false })
+		s.seen.Load().Forgive(one)
 	}
 }
 
@@ -134,13 +132,25 @@ func (s *schedule) around(ctx context.Context, write kube.Write, do func(context
 	if seen == nil || write.Verb != "delete" || write.Kind != "Pod" {
 		return do(ctx)
 	}
-	pod := &corev1.Pod{}
-	found := s.person.Get(ctx, write.Key, pod) == nil
-	err := do(ctx)
-	if err == nil && found {
-		seen.Took(pod.Name, pod.UID)
+	// Before it is gone: afterwards another may be ready before we have told of this one.
+	// And by live reads: the operator may know better than our watch what is back, and whom
+	// somebody wants to stand still.
+	pods, nodes := &corev1.PodList{}, &v1alpha1.SeiNodeList{}
+	if err := errors.Join(s.person.List(ctx, nodes, client.InNamespace(s.namespace)), s.person.List(ctx, pods, client.InNamespace(s.namespace))); err != nil {
+		return err
 	}
-	return err
+	for i := range nodes.Items {
+		if nodes.Items[i].Spec.Paused {
+			seen.Forgive(nodes.Items[i].Name)
+		}
+	}
+	seen.Back(pods.Items)
+	for i := range pods.Items {
+		if pods.Items[i].Name == write.Key.Name {
+			seen.Takes(&pods.Items[i])
+		}
+	}
+	return do(ctx)
 }
 
 // crash makes a node not ready, restarts the operator meanwhile, and lets it recover.

@@ -217,6 +217,8 @@ func (m *memory) Apply(_ context.Context, want runtime.ApplyConfiguration, optio
 		return conflict(declared.GetName(), "it exists")
 	case before != nil && declared.GetUID() != "" && declared.GetUID() != before.GetUID(), before == nil && declared.GetUID() != "":
 		return conflict(declared.GetName(), "it is another one")
+	case before != nil && declared.GetResourceVersion() != "" && declared.GetResourceVersion() != before.GetResourceVersion():
+		return conflict(declared.GetName(), "it was changed")
 	case before != nil:
 		live = before.DeepCopyObject().(client.Object)
 	default:

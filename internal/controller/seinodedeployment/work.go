@@ -76,6 +76,11 @@ func (w *work) do(ctx context.Context, act fleet.Act) error {
 		act.Want.ResourceVersion = new(kube.MustNotExist)
 	case fleet.Apply:
 		act.Want.UID = &act.Node.UID
+		if act.Updates {
+			// It was decided on what the node was. One that was paused, which costs nothing,
+			// may run again by now.
+			act.Want.ResourceVersion = &act.Node.ResourceVersion
+		}
 	}
 	_, err := kube.ApplyAs(ctx, w.Kube, render.FleetManager, act.Want)
 	return w.outcome("SeiNode", act.Name, err)

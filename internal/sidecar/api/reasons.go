@@ -22,6 +22,19 @@ const (
 	ReasonNotApproved      = "NotApproved"
 	ReasonHeld             = "Held" // also of a task that needs a node that is not held
 	ReasonInternalError    = "InternalError"
+	// ReasonActionMismatch and ReasonCallerUnknown are those of a sidecar behind the
+	// access proxy.
+	ReasonActionMismatch = "ActionMismatch"
+	ReasonCallerUnknown  = "CallerUnknown"
+)
+
+// Reasons that the access proxy gives for refusing a call, in the same shape.
+const (
+	ReasonUnauthenticated    = "Unauthenticated"
+	ReasonForbidden          = "Forbidden"
+	ReasonActionRequired     = "ActionRequired"
+	ReasonAccessUnchecked    = "AccessUnchecked"
+	ReasonSidecarUnavailable = "SidecarUnavailable"
 )
 
 // Reasons for which any task may fail; every type has more of its own.

@@ -80,6 +80,7 @@ func New(o Options) (*Client, error) {
 	generated, err := api.NewClient(o.BaseURL, api.WithHTTPClient(o.HTTPClient), api.WithRequestEditorFn(
 		func(_ context.Context, r *http.Request) error {
 			r.Header.Set(api.NodeUIDHeader, o.NodeUID)
+			r.Header.Set(api.ActionHeader, api.ActionRead)
 			return nil
 		}))
 	if err != nil {
@@ -91,7 +92,7 @@ func New(o Options) (*Client, error) {
 // Submit starts a task, or joins the one with the same id, and returns the id.
 func (c *Client) Submit(ctx context.Context, request api.TaskRequest) (uuid.UUID, error) {
 	submitted, err := call[api.TaskSubmitted](ctx, c, 0, func(ctx context.Context) (*http.Response, error) {
-		return c.api.SubmitTask(ctx, &api.SubmitTaskParams{XSeiNodeUID: c.opts.NodeUID}, request)
+		return c.api.SubmitTask(ctx, &api.SubmitTaskParams{XSeiNodeUID: c.opts.NodeUID}, request, acts(request.Type))
 	})
 	return submitted.ID, err
 }
@@ -120,11 +121,24 @@ func (c *Client) List(ctx context.Context) ([]api.TaskResult, error) {
 	})
 }
 
+// acts says what a call does, if it does more than read.
+func acts(taskType string) api.RequestEditorFn {
+	return func(_ context.Context, r *http.Request) error {
+		r.Header.Set(api.ActionHeader, taskType)
+		return nil
+	}
+}
+
 // Delete cancels a task and has it forgotten.
 func (c *Client) Delete(ctx context.Context, id uuid.UUID) error {
+	// Who may cancel depends on what is cancelled, so that has to be said.
+	task, err := c.Get(ctx, id)
+	if err != nil {
+		return err
+	}
 	// The sidecar waits a while for the task to end before it answers.
-	_, err := call[none](ctx, c, 10*time.Second, func(ctx context.Context) (*http.Response, error) {
-		return c.api.DeleteTask(ctx, id, &api.DeleteTaskParams{XSeiNodeUID: c.opts.NodeUID})
+	_, err = call[none](ctx, c, 10*time.Second, func(ctx context.Context) (*http.Response, error) {
+		return c.api.DeleteTask(ctx, id, &api.DeleteTaskParams{XSeiNodeUID: c.opts.NodeUID}, acts(task.Type))
 	})
 	return err
 }

@@ -385,3 +385,49 @@ func TestIncompleteOptions(t *testing.T) {
 		}
 	}
 }
+
+// The proxy in front of a sidecar asks about what the header says, so every call says
+// what it does.
+func TestEveryCallSaysWhatItDoes(t *testing.T) {
+	var did []string
+	listener := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		did = append(did, r.Method+" "+strings.Join(r.Header.Values(api.ActionHeader), "+"))
+		switch {
+		case r.Method == http.MethodPost:
+			w.WriteHeader(http.StatusCreated)
+			_, _ = io.WriteString(w, `{"id":"5f0c7c1e-0000-4000-8000-000000000001"}`)
+		case r.Method == http.MethodDelete:
+			w.WriteHeader(http.StatusNoContent)
+		case strings.HasPrefix(r.URL.Path, "/v0/tasks/"):
+			_, _ = io.WriteString(w, `{"type":"hold"}`)
+		case r.URL.Path == "/v0/tasks":
+			_, _ = io.WriteString(w, `[]`)
+		default:
+			_, _ = io.WriteString(w, `{}`)
+		}
+	}))
+	defer listener.Close()
+	httpClient := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	c, err := client.New(client.Options{BaseURL: listener.URL, HTTPClient: httpClient, NodeUID: uid})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := uuid.New()
+	_, submitErr := c.Submit(t.Context(), api.TaskRequest{ID: id, Type: "restart-seid"})
+	_, getErr := c.Get(t.Context(), id)
+	_, listErr := c.List(t.Context())
+	_, statusErr := c.Status(t.Context())
+	_, nodeIDErr := c.NodeID(t.Context())
+	if err := errors.Join(submitErr, getErr, listErr, statusErr, nodeIDErr, c.Healthz(t.Context()), c.Delete(t.Context(), id)); err != nil {
+		t.Error(err)
+	}
+	for range c.Events(t.Context(), "") { // it is not a stream, and ends at once
+	}
+	want := []string{
+		"POST restart-seid", "GET sidecar", "GET sidecar", "GET sidecar", "GET sidecar", "GET sidecar",
+		"GET sidecar", "DELETE hold", "GET sidecar",
+	}
+	if !slices.Equal(did, want) {
+		t.Errorf("the calls said %q", did)
+	}
+}

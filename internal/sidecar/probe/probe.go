@@ -5,12 +5,14 @@ package probe
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 
 	"github.com/sei-operator/sei-operator/internal/seid"
+	"github.com/sei-operator/sei-operator/internal/sidecar/loopback"
 )
 
 // Endpoints are where a node listens, as host:port.
@@ -18,15 +20,26 @@ type Endpoints struct {
 	RPC, P2P string
 }
 
-// client keeps no connection: a probe is a process of its own.
-var client = &http.Client{
-	Transport:     &http.Transport{DisableKeepAlives: true},
-	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+// newClient makes a client that keeps no connection: a probe is a process of its own.
+func newClient(config *tls.Config) *http.Client {
+	return &http.Client{
+		Transport:     &http.Transport{DisableKeepAlives: true, TLSClientConfig: config},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 }
 
-// Live asks whether the sidecar at an address lives.
-func Live(ctx context.Context, addr string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/v0/livez", http.NoBody)
+// Live asks whether the sidecar at an address lives. With access control, loopbackDir is
+// where the certificates are that it wants to see.
+func Live(ctx context.Context, addr, loopbackDir string) error {
+	scheme, client := "http://", newClient(nil)
+	if loopbackDir != "" {
+		config, err := loopback.ClientConfig(loopbackDir)
+		if err != nil {
+			return err
+		}
+		scheme, client = "https://", newClient(config)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+addr+"/v0/livez", http.NoBody)
 	if err != nil {
 		return fmt.Errorf("the address of the sidecar is not valid: %w", err)
 	}
@@ -48,7 +61,7 @@ func Ready(ctx context.Context, mode seid.Mode, endpoints Endpoints) error {
 	if mode == seid.ModeSeed {
 		return connect(ctx, endpoints.P2P)
 	}
-	rpc, err := seid.NewClient(client, "http://"+endpoints.RPC)
+	rpc, err := seid.NewClient(newClient(nil), "http://"+endpoints.RPC)
 	if err != nil {
 		return err
 	}

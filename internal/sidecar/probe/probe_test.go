@@ -2,6 +2,7 @@ package probe
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sei-operator/sei-operator/internal/seid"
+	"github.com/sei-operator/sei-operator/internal/sidecar/loopback"
 	"github.com/sei-operator/sei-operator/test/fakeseid"
 )
 
@@ -31,15 +33,37 @@ func TestLive(t *testing.T) {
 		w.WriteHeader(code)
 	}))
 	addr := server.Listener.Addr().String()
-	if err := Live(t.Context(), addr); err != nil {
+	if err := Live(t.Context(), addr, ""); err != nil {
 		t.Error(err)
 	}
 	for _, code = range []int{http.StatusServiceUnavailable, http.StatusFound, http.StatusNoContent} {
-		oneLine(t, Live(t.Context(), addr))
+		oneLine(t, Live(t.Context(), addr, ""))
 	}
 	server.Close()
-	oneLine(t, Live(t.Context(), addr))
-	oneLine(t, Live(t.Context(), "not an address"))
+	oneLine(t, Live(t.Context(), addr, ""))
+	oneLine(t, Live(t.Context(), "not an address", ""))
+}
+
+// With access control the sidecar answers only who has the certificates.
+func TestLiveBehindTheProxy(t *testing.T) {
+	dir := t.TempDir()
+	if err := loopback.Ensure(dir); err != nil {
+		t.Fatal(err)
+	}
+	config, err := loopback.ServerConfig(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	server.Listener = tls.NewListener(server.Listener, config)
+	server.Start()
+	defer server.Close()
+	addr := server.Listener.Addr().String()
+	if err := Live(t.Context(), addr, dir); err != nil {
+		t.Error(err)
+	}
+	oneLine(t, Live(t.Context(), addr, ""))
+	oneLine(t, Live(t.Context(), addr, t.TempDir()))
 }
 
 func oneLine(t *testing.T, err error) {

@@ -4,6 +4,7 @@ package serve
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -21,6 +22,7 @@ import (
 	"github.com/sei-operator/sei-operator/internal/sidecar/configure"
 	"github.com/sei-operator/sei-operator/internal/sidecar/consent"
 	"github.com/sei-operator/sei-operator/internal/sidecar/engine"
+	"github.com/sei-operator/sei-operator/internal/sidecar/loopback"
 	"github.com/sei-operator/sei-operator/internal/sidecar/node"
 	"github.com/sei-operator/sei-operator/internal/sidecar/server"
 	"github.com/sei-operator/sei-operator/internal/sidecar/store"
@@ -43,6 +45,9 @@ type Config struct {
 	NodeUID string
 	// Listen is where the API listens, host:port.
 	Listen string
+	// LoopbackDir is what the sidecar shares with the access proxy, if there is one:
+	// then it answers nobody else.
+	LoopbackDir string
 	// Socket is that of the supervisor.
 	Socket string
 	// Document is the file into which the operator's configuration is mounted.
@@ -105,14 +110,15 @@ func Run(ctx context.Context, cfg Config, listening func(net.Addr)) (err error) 
 	}
 	answers, err := server.New(server.Options{
 		NodeUID: cfg.NodeUID, Engine: runner, Consent: allowed, Node: observed, Bus: bus, Gatherer: registry,
-		Problems: func() []api.Problem { return problems(tasksStore) }, Log: cfg.Log,
+		AccessControl: cfg.LoopbackDir != "",
+		Problems:      func() []api.Problem { return problems(tasksStore) }, Log: cfg.Log,
 	})
 	if err != nil {
 		return err
 	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Listen)
+	listener, err := listen(ctx, cfg)
 	if err != nil {
-		return fmt.Errorf("the API cannot listen at %s: %w", cfg.Listen, err)
+		return err
 	}
 	listening(listener.Addr())
 	var driving sync.WaitGroup
@@ -129,6 +135,28 @@ func Run(ctx context.Context, cfg Config, listening func(net.Addr)) (err error) 
 	err = errors.Join(err, runner.Close(draining))
 	driving.Wait()
 	return err
+}
+
+// listen opens the API, with access control only to who has the certificate.
+func listen(ctx context.Context, cfg Config) (net.Listener, error) {
+	var secure *tls.Config
+	if cfg.LoopbackDir != "" {
+		err := loopback.Ensure(cfg.LoopbackDir)
+		if err == nil {
+			secure, err = loopback.ServerConfig(cfg.LoopbackDir)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("the API cannot listen at %s: %w", cfg.Listen, err)
+	}
+	if secure != nil {
+		listener = tls.NewListener(listener, secure)
+	}
+	return listener, nil
 }
 
 func problems(s *store.Store) []api.Problem {

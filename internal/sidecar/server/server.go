@@ -64,6 +64,9 @@ type Options struct {
 	// Bus is the one that the engine notifies.
 	Bus      *Bus
 	Gatherer prometheus.Gatherer
+	// AccessControl says that only the access proxy can call. It says in headers who
+	// calls and what it has checked; without a proxy they say nothing.
+	AccessControl bool
 	// Problems tells what else is wrong, the store for example; may be nil.
 	Problems func() []api.Problem
 	Clock    clock.WithTickerAndDelayedExecution // default: the real one
@@ -115,7 +118,7 @@ func New(o Options) (*Server, error) {
 	}
 	mux := http.NewServeMux()
 	api.HandlerWithOptions(s, api.StdHTTPServerOptions{BaseRouter: mux, ErrorHandlerFunc: badParameter})
-	s.handler = s.forThisNode(withJSONErrors(mux))
+	s.handler = s.forThisNode(s.guardReads(withJSONErrors(mux)))
 	return s, nil
 }
 
@@ -174,8 +177,7 @@ func (s *Server) forThisNode(next http.Handler) http.Handler {
 				return
 			}
 		}
-		reads := r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions
-		if len(named) == 0 && !reads {
+		if len(named) == 0 && !reads(r) {
 			refuse(w, http.StatusPreconditionRequired, api.ReasonNodeUIDRequired, false, "a call that changes something has to name its node in the header "+api.NodeUIDHeader)
 			return
 		}

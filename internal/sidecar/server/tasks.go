@@ -39,11 +39,15 @@ func (s *Server) SubmitTask(w http.ResponseWriter, r *http.Request, _ api.Submit
 		refuse(w, http.StatusBadRequest, api.ReasonInvalidRequest, false, "this is not a task: "+err.Error())
 		return
 	}
+	if !s.mayAct(w, r, request.Type) {
+		return
+	}
 	id, err := s.opts.Engine.Submit(r.Context(), engine.Request{ID: request.ID, Type: request.Type, Params: request.Params})
 	if err != nil {
 		fail(w, err)
 		return
 	}
+	s.writeDown(r, "Task submitted", request.Type, id)
 	answer(w, http.StatusCreated, api.TaskSubmitted{ID: id})
 }
 
@@ -112,6 +116,15 @@ func (s *Server) until(ctx context.Context, wait time.Duration) (context.Context
 
 // DeleteTask cancels and forgets a task.
 func (s *Server) DeleteTask(w http.ResponseWriter, r *http.Request, id uuid.UUID, _ api.DeleteTaskParams) {
+	t, err := s.opts.Engine.Get(r.Context(), id)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	if !s.mayAct(w, r, t.Type) {
+		return
+	}
+	s.writeDown(r, "Task cancelled", t.Type, id)
 	if err := s.opts.Engine.Delete(r.Context(), id); err != nil {
 		fail(w, err)
 		return

@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	blocks = flag.Int64("blocks", 6, "how many blocks the chain makes under load before and after each event; 300 are about two minutes")
+	blocks = flag.Int64("blocks", 45, "how many blocks the chain makes under load before and after each event; with 45 it lives for two minutes")
 	load   = flag.Int("load", 20, "transactions per second")
 )
 
