@@ -10,6 +10,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
 )
@@ -47,14 +48,20 @@ func (c *Chain) HaltedAt(ctx context.Context, w *Watcher, height int64) (halted 
 	if err != nil {
 		return 0, err
 	}
+	for _, name := range c.ValidatorNames() {
+		if _, err := c.Halted(ctx, name); err != nil {
+			return 0, err
+		}
+	}
 	err = Poll(ctx, "validators that are halted", func() (bool, error) {
+		nodes := &v1alpha1.SeiNodeList{}
+		if err := c.Client.List(ctx, nodes, client.InNamespace(c.ID)); err != nil {
+			return false, err
+		}
 		halted = 0
-		for _, name := range c.ValidatorNames() {
-			node, err := c.Halted(ctx, name)
-			if err != nil {
-				return false, err
-			}
-			if Condition(node, v1alpha1.ConditionUpgradeHalted).Status == metav1.ConditionTrue {
+		for i := range nodes.Items {
+			node := &nodes.Items[i]
+			if node.Spec.Validator != nil && Condition(node, v1alpha1.ConditionUpgradeHalted).Status == metav1.ConditionTrue {
 				halted++
 			}
 		}
