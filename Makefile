@@ -44,6 +44,10 @@ demo-down: lab-down ## End the demo, with its cluster.
 stories: ## Tell all stories end to end, each with its time; needs root. "make test" tells them too.
 	SEI_LAB_NODE=required go test ./test/e2e -v -count=1 -timeout 40m
 
+.PHONY: chaos
+chaos: ## Let faults happen to a live chain under load: FOR=2m is how long, SEED=1 which; needs root.
+	SEI_LAB_NODE=required go test ./test/chaos -v -count=1 -timeout 0 -args -seed=$(or $(SEED),1) -for=$(or $(FOR),2m)
+
 REPOSITORY ?= sei-operator.lab
 TAG ?= dev
 

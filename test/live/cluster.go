@@ -210,3 +210,10 @@ func (c *Cluster) Restart(ctx context.Context, daemon string) error {
 	}
 	return nil
 }
+
+// requireVariable makes it an error when a real cluster cannot run here, so that where
+// the stories ought to be tested they are. The lab's own tests know it too.
+const requireVariable = "SEI_LAB_NODE"
+
+// Required tells whether a machine without a real cluster is an error.
+func Required() bool { return os.Getenv(requireVariable) == "required" }
