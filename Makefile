@@ -13,6 +13,10 @@ MODULES := $(sort $(dir $(shell git ls-files --cached --others --exclude-standar
 # Those with code of ours; the others only pin what is built from elsewhere.
 CODE_MODULES := . lab lab/devchain
 
+# Tests with a live chain. They come last and one after the other: what else happens on the
+# machine happens to the chain, too.
+LIVE := $(addprefix github.com/sei-operator/sei-operator/test/,e2e chaos)
+
 .PHONY: help
 help: ## List the targets.
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,8 +26,11 @@ test: verify lint ## Everything CI checks: generated files, lint, and all tests 
 	go run -C lab . kube build
 	@if go run -C lab . check; then go run -C lab . build; fi
 	@for module in $(CODE_MODULES); do \
-		echo "== go test -race ($$module)"; (cd $$module && go test -race -timeout 45m ./...); \
+		echo "== go test -race ($$module)"; \
+		(cd $$module && go test -race -timeout 45m $$(go list ./... | grep -vFx "$$(printf '%s\n' $(LIVE))")); \
 	done
+	@echo "== go test (a real cluster and a live chain)"
+	go test -p 1 -timeout 45m $(LIVE)
 
 .PHONY: lab-up
 lab-up: ## Start a real Kubernetes cluster on this machine, with the images of this tree; needs root.
