@@ -44,6 +44,9 @@ const (
 	// AnnotationAcceptVolumeLoss lets a stop go ahead although the claim with
 	// this uid is being deleted and its data goes with it.
 	AnnotationAcceptVolumeLoss = "sei.io/accept-volume-loss"
+	// AnnotationConfirmDeletion with the name of the object lets a validator, or its
+	// claim, be deleted where the policy in config/access is installed.
+	AnnotationConfirmDeletion = "sei.io/confirm-deletion"
 )
 
 // AnnotationTemplateHash on a pod and on the template it was made from identifies
@@ -58,6 +61,15 @@ const AnnotationRemovedFromTemplate = "sei.io/removed-from-template"
 // AnnotationBootstrapped on a data volume's claim holds the uid of the SeiNode
 // that finished its bootstrap on it.
 const AnnotationBootstrapped = "sei.io/bootstrapped"
+
+// Annotations on the Secret with a node's certificate, by which is judged whether the
+// node needs another one. The Secret itself is not read for that.
+const (
+	// AnnotationCertificateIssuer identifies the authority that issued it.
+	AnnotationCertificateIssuer = "sei.io/certificate-issuer"
+	// AnnotationCertificateRenewal is when the operator issues another one.
+	AnnotationCertificateRenewal = "sei.io/certificate-renewal"
+)
 
 // AnnotationHolder on a Lease that reserves something is the namespace and the name
 // of the SeiNode that holds it.

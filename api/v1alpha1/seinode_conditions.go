@@ -89,6 +89,12 @@ const (
 	ReasonWaiting ConditionReason = "Waiting"
 	// ReasonKeyIdentityChanged: the keys are not those that the node was approved with.
 	ReasonKeyIdentityChanged ConditionReason = "KeyIdentityChanged"
+	// ReasonAccessNotGranted: the access proxy of the node may not ask the API server who
+	// callers are, because nobody gave its ServiceAccount the right to.
+	ReasonAccessNotGranted ConditionReason = "AccessNotGranted"
+	// ReasonAuthorityInvalid: the authority that nodes get their certificates from
+	// cannot be used.
+	ReasonAuthorityInvalid ConditionReason = "AuthorityInvalid"
 	// ReasonInvalidSpec: the spec cannot be rendered into a safe pod.
 	ReasonInvalidSpec ConditionReason = "InvalidSpec"
 )

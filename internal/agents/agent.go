@@ -3,6 +3,7 @@ package agents
 import (
 	"context"
 	"math/rand/v2"
+	"net/http"
 	"reflect"
 	"sync"
 	"time"
@@ -28,6 +29,7 @@ type agent struct {
 	opts   *Options
 	target Target
 	client *client.Client
+	http   *http.Client
 	stop   context.CancelFunc
 
 	mu   sync.Mutex
@@ -38,6 +40,9 @@ type agent struct {
 
 // run connects, again and again, until the context ends.
 func (a *agent) run(ctx context.Context) {
+	if a.target.ServerName != "" {
+		defer a.http.CloseIdleConnections()
+	}
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		c := &connection{agent: a}
 		err := c.run(ctx)

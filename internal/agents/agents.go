@@ -27,7 +27,10 @@ type Target struct {
 	Node    types.NamespacedName
 	NodeUID types.UID
 	PodUID  types.UID
-	Address string // http://<pod ip>:<port>
+	Address string // http(s)://<pod ip>:<port>
+	// ServerName is the name in the certificate of the access proxy in front of it;
+	// empty when there is none.
+	ServerName string
 }
 
 // View is what is known of a sidecar without asking it.
@@ -65,8 +68,11 @@ type Call struct {
 
 // Options make a Fleet.
 type Options struct {
-	// HTTPClient sends the calls; default one with Transport.
+	// HTTPClient sends the calls to sidecars without an access proxy; default one with
+	// Transport.
 	HTTPClient *http.Client
+	// Access is how to get past an access proxy; without it nobody behind one is called.
+	Access *Access
 	// Wake is called whenever the view of a node changed in a way that matters, and
 	// whenever a task of it changed. It must not block.
 	Wake func(types.NamespacedName)

@@ -41,12 +41,7 @@ func New(ctx context.Context, o Options) *Fleet {
 	if o.CallTimeout == 0 {
 		o.CallTimeout = 5 * time.Second
 	}
-	// A timeout of the client would end every stream. And pod addresses are reused:
-	// a stranger at an old address must not send the operator elsewhere.
-	own := *o.HTTPClient
-	own.Timeout = 0
-	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	o.HTTPClient = &own
+	o.HTTPClient = newHTTPClient(o.HTTPClient.Transport)
 
 	f := &Fleet{opts: o, agents: map[types.NamespacedName]*agent{}}
 	f.start = func(run func(context.Context)) context.CancelFunc {
@@ -58,6 +53,27 @@ func New(ctx context.Context, o Options) *Fleet {
 		return cancel
 	}
 	return f
+}
+
+// newHTTPClient has no timeout: it would end every stream. And pod addresses are reused:
+// a stranger at an old address must not send the operator elsewhere.
+func newHTTPClient(transport http.RoundTripper) *http.Client {
+	return &http.Client{
+		Transport:     transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// httpClient is what a sidecar is called with. One behind an access proxy has its own:
+// a connection belongs to one name, and the token goes nowhere else.
+func (f *Fleet) httpClient(t Target) (*http.Client, error) {
+	switch {
+	case t.ServerName == "":
+		return f.opts.HTTPClient, nil
+	case f.opts.Access == nil:
+		return nil, errNoAccess
+	}
+	return newHTTPClient(f.opts.Access.transport(t.ServerName)), nil
 }
 
 // Follow keeps the stream of a node's sidecar open from now on. It is cheap, and
@@ -76,7 +92,9 @@ func (f *Fleet) Follow(t Target) {
 	a := &agent{opts: &f.opts, target: t, view: View{PodUID: t.PodUID, New: true, Problem: problemNew}}
 	f.agents[t.Node] = a
 	var err error
-	a.client, err = client.New(client.Options{BaseURL: t.Address, HTTPClient: f.opts.HTTPClient, NodeUID: string(t.NodeUID)})
+	if a.http, err = f.httpClient(t); err == nil {
+		a.client, err = client.New(client.Options{BaseURL: t.Address, HTTPClient: a.http, NodeUID: string(t.NodeUID)})
+	}
 	if err != nil {
 		a.view.Problem = err.Error()
 		a.stop = func() {}

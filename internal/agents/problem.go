@@ -2,9 +2,11 @@ package agents
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"syscall"
 
 	"github.com/sei-operator/sei-operator/internal/sidecar/api"
@@ -30,10 +32,24 @@ func explain(err error) string {
 	switch {
 	case refused && refusal.Reason == api.ReasonWrongNode:
 		return "the pod's address belongs to another node now"
+	case refused && refusal.StatusCode == http.StatusUnauthorized:
+		return "the node's access proxy does not accept the operator's token: it must be made for the audience sei-sidecar, and the proxy must be able to ask the API server"
+	case refused && refusal.StatusCode == http.StatusForbidden:
+		return "the node's access proxy says that the operator may not do this: apply config/rbac of this version"
+	case refused && refusal.StatusCode == http.StatusBadGateway:
+		return "the node's access proxy does not reach the sidecar; its container may be starting or crashing"
+	case refused && refusal.Reason == api.ReasonAccessUnchecked:
+		return "the node's access proxy could not ask the API server about the operator: check that its ServiceAccount may, as config/access/proxy_binding.yaml says"
 	case refused && refusal.Reason == "UnexpectedAnswer":
 		return fmt.Sprintf("something that is not a sidecar answers at the pod's address, with HTTP %d", refusal.StatusCode)
 	case refused:
 		return fmt.Sprintf("the sidecar refuses to be followed: %s", refusal.Reason)
+	case errors.Is(err, errToken):
+		return errToken.Error()
+	case errors.Is(err, errRoots):
+		return errRoots.Error()
+	case certificateProblem(err) != "":
+		return certificateProblem(err)
 	case errors.Is(err, client.ErrStreamMalformed):
 		return "something that is not a sidecar answers at the pod's address"
 	case errors.Is(err, client.ErrStreamEnded):
@@ -49,6 +65,24 @@ func explain(err error) string {
 	default:
 		return "the connection to the sidecar broke"
 	}
+}
+
+// certificateProblem is what is wrong with the certificate of an access proxy; empty:
+// nothing.
+func certificateProblem(err error) string {
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		return "the certificate of the node's access proxy is from an authority that the operator does not trust; a new one may be on its way to the pod"
+	}
+	if _, ok := errors.AsType[x509.HostnameError](err); ok {
+		return "the certificate at the pod's address is that of another node"
+	}
+	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok {
+		if invalid.Reason == x509.Expired {
+			return "the certificate of the node's access proxy is expired, or not valid yet: check the clocks, and the Secret it comes from"
+		}
+		return "the certificate of the node's access proxy cannot be used"
+	}
+	return ""
 }
 
 // timedOut tells whether an error means that no answer came in time.

@@ -2,6 +2,7 @@ package agents
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -56,11 +57,55 @@ func TestProblemsAreForPeople(t *testing.T) {
 			},
 			"the pod's address belongs to another node now",
 		},
-		"a proxy": {
+		"a stranger": {
+			func(p int) error {
+				return &client.Error{StatusCode: 404, Reason: "UnexpectedAnswer", Message: fmt.Sprint(p)}
+			},
+			"not a sidecar answers at the pod's address, with HTTP 404",
+		},
+		"a proxy without its sidecar": {
 			func(p int) error {
 				return &client.Error{StatusCode: 502, Reason: "UnexpectedAnswer", Message: fmt.Sprint(p)}
 			},
-			"not a sidecar answers at the pod's address, with HTTP 502",
+			"does not reach the sidecar",
+		},
+		"a proxy that does not know us": {
+			func(p int) error {
+				return &client.Error{StatusCode: 401, Reason: "UnexpectedAnswer", Message: fmt.Sprint(p)}
+			},
+			"does not accept the operator's token",
+		},
+		"a proxy that does not let us": {
+			func(p int) error {
+				return &client.Error{StatusCode: 403, Reason: "UnexpectedAnswer", Message: fmt.Sprint(p)}
+			},
+			"apply config/rbac",
+		},
+		"a proxy that cannot ask": {
+			func(p int) error {
+				return &client.Error{StatusCode: 503, Reason: api.ReasonAccessUnchecked, Message: fmt.Sprint(p)}
+			},
+			"could not ask the API server",
+		},
+		"no token": {
+			func(p int) error { return fmt.Errorf("%w: %d", errToken, p) },
+			"token for access proxies cannot be read",
+		},
+		"another authority": {
+			func(int) error { return &url.Error{Err: x509.UnknownAuthorityError{}} },
+			"an authority that the operator does not trust",
+		},
+		"the certificate of another": {
+			func(int) error { return &url.Error{Err: x509.HostnameError{Certificate: &x509.Certificate{}}} },
+			"that of another node",
+		},
+		"an expired certificate": {
+			func(int) error { return &url.Error{Err: x509.CertificateInvalidError{Reason: x509.Expired}} },
+			"expired, or not valid yet",
+		},
+		"a certificate for something else": {
+			func(int) error { return &url.Error{Err: x509.CertificateInvalidError{Reason: x509.IncompatibleUsage}} },
+			"cannot be used",
 		},
 		"too many": {
 			func(p int) error {

@@ -1,5 +1,5 @@
 // Package derived keeps the objects that a node is made of as they have to be: the
-// StatefulSet, the Service, the ConfigMaps and the claim. Every reconcile asserts
+// StatefulSet, the Service, the ConfigMaps, the certificate and the claim. Every reconcile asserts
 // them, in every phase, and the tasks of plans go through the same functions.
 //
 // What is wanted is compared with what our field manager owns in the live object.
@@ -35,7 +35,7 @@ func Assert(ctx context.Context, s *scope.Scope) error {
 	if s.RenderProblem == "" && s.Node.DeletionTimestamp == nil {
 		errs = append(errs, assertNodeConfig(ctx, s), expandClaim(ctx, s))
 		if plan.HasStatefulSet(s.Node) {
-			errs = append(errs, Reservations(ctx, s), Service(ctx, s), ProxyConfig(ctx, s))
+			errs = append(errs, Reservations(ctx, s), Service(ctx, s), ProxyConfig(ctx, s), Certificate(ctx, s))
 		}
 	}
 	_, err := StatefulSet(ctx, s, false)

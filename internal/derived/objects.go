@@ -31,6 +31,31 @@ func ProxyConfig(ctx context.Context, s *scope.Scope) error {
 	return configMap(ctx, s, s.Want.ProxyConfig, s.Seen.ProxyConfig)
 }
 
+// Certificate keeps the Secret with the certificate of that proxy, where the operator
+// issues it. It is replaced in time, and nothing restarts for that.
+func Certificate(ctx context.Context, s *scope.Scope) error {
+	if gate := plan.AccessTrouble(s.Input); gate != nil {
+		s.RequeueIn(gate.After)
+		if !plan.PodReady(s.Seen.Pod) {
+			s.InTrouble(gate) // that may be why; a pod that runs has what it needs
+		}
+		return nil
+	}
+	step := plan.Issue(s.Input)
+	s.RequeueIn(step.After)
+	if !step.Issue {
+		return nil
+	}
+	replaced := s.Seen.Access.Certificate != nil
+	if err := s.Access.Issue(ctx, s.Input); err != nil {
+		return outcome(s, "Secret", render.AccessSecretName(s.Node), err)
+	}
+	if replaced {
+		s.Report.Event(s.Node, scope.Event{Reason: "CertificateRenewed", Message: step.Message + " It has a new one."})
+	}
+	return nil
+}
+
 // NodeConfig makes the ConfigMap with the node's configuration say what the spec
 // wants now. It is for plans; between plans assertNodeConfig keeps it.
 func NodeConfig(ctx context.Context, s *scope.Scope) error {

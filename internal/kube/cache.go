@@ -93,6 +93,21 @@ func CacheOptions(resync *time.Duration, namespace string) (cache.Options, error
 	}, nil
 }
 
+// AlsoSecretsOf has the metadata of Secrets watched in these namespaces, where all else
+// is watched in one: the certificate authority is in the operator's own.
+func AlsoSecretsOf(options cache.Options, namespaces ...string) {
+	for object, of := range options.ByObject {
+		if _, ok := object.(*corev1.Secret); !ok {
+			continue
+		}
+		of.Namespaces = map[string]cache.Config{}
+		for _, namespace := range namespaces {
+			of.Namespaces[namespace] = cache.Config{}
+		}
+		options.ByObject[object] = of
+	}
+}
+
 // ClientCacheOptions make reads of the cache wait until it holds what this client
 // wrote before. Without it every second reconcile would act on the past: it is what
 // keeps a fresh StatefulSet from being taken for an impostor.

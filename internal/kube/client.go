@@ -167,9 +167,18 @@ func ApplyAs[T any, P interface {
 	}
 	write := Write{Verb: "apply", Kind: *want.GetKind(), Key: types.NamespacedName{Namespace: *want.GetNamespace(), Name: *want.GetName()}}
 	err = c.around(ctx, write, func(ctx context.Context) error {
-		return c.cached.Apply(ctx, applied, client.FieldOwner(manager), client.ForceOwnership)
+		return c.cached.Apply(ctx, applied, append(consistency(*want.GetKind()), client.FieldOwner(manager), client.ForceOwnership)...)
 	})
 	return applied, err
+}
+
+// consistency keeps a write of a Secret from being waited for in the cache: for that
+// the cache would have to hold Secrets with their data, and would begin to.
+func consistency(kind string) []client.ApplyOption {
+	if kind == "Secret" {
+		return []client.ApplyOption{client.DisableReadYourWritesConsistency}
+	}
+	return nil
 }
 
 // OnDelete makes a StatefulSet leave its pods alone. Server-side apply cannot do so

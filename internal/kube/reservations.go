@@ -47,6 +47,14 @@ func (c *Client) NodesWithSecret(ctx context.Context, secret types.NamespacedNam
 	return c.nodesBy(ctx, indexSecret, secret.Name, client.InNamespace(secret.Namespace))
 }
 
+// AllSeiNodes are all that are looked after. They are shared with the cache and must not
+// be changed.
+func (c *Client) AllSeiNodes(ctx context.Context) ([]v1alpha1.SeiNode, error) {
+	var list v1alpha1.SeiNodeList
+	err := c.cached.List(ctx, &list, client.UnsafeDisableDeepCopy)
+	return list.Items, err
+}
+
 func (c *Client) nodesBy(ctx context.Context, index, value string, options ...client.ListOption) ([]v1alpha1.SeiNode, error) {
 	var list v1alpha1.SeiNodeList
 	err := c.cached.List(ctx, &list, append(options, client.MatchingFields{index: value}, client.UnsafeDisableDeepCopy)...)
@@ -58,6 +66,13 @@ func (c *Client) SecretMetadata(ctx context.Context, key types.NamespacedName) (
 	secret := &metav1.PartialObjectMetadata{}
 	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
 	return secret, c.metadata.Get(ctx, key, secret)
+}
+
+// SecretMetadataLive asks the API server for it.
+func (c *Client) SecretMetadataLive(ctx context.Context, key types.NamespacedName) (*metav1.PartialObjectMetadata, error) {
+	secret := &metav1.PartialObjectMetadata{}
+	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	return secret, c.live.Get(ctx, key, secret)
 }
 
 // Reserve makes a Lease. That it does not exist yet is what decides between two who

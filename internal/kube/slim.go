@@ -117,13 +117,21 @@ func slimVolume(object any) (any, error) {
 	}, nil
 }
 
-// slimMetadata keeps who an object is.
+// slimMetadata keeps who an object is. Of one that the operator wrote it keeps as well
+// what is ours of it.
 func slimMetadata(object any) (any, error) {
 	full, ok := object.(*metav1.PartialObjectMetadata)
 	if !ok {
 		return object, nil
 	}
-	return &metav1.PartialObjectMetadata{TypeMeta: full.TypeMeta, ObjectMeta: metav1.ObjectMeta{
+	slim := &metav1.PartialObjectMetadata{TypeMeta: full.TypeMeta, ObjectMeta: metav1.ObjectMeta{
 		Namespace: full.Namespace, Name: full.Name, UID: full.UID, ResourceVersion: full.ResourceVersion, DeletionTimestamp: full.DeletionTimestamp,
-	}}, nil
+	}}
+	for _, entry := range full.ManagedFields {
+		if entry.Manager == render.FieldManager {
+			slim.Annotations = full.Annotations
+			slim.ManagedFields = append(slim.ManagedFields, entry)
+		}
+	}
+	return slim, nil
 }

@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"time"
 
@@ -122,10 +123,15 @@ func sidecar(fleet *agents.Fleet, node *v1alpha1.SeiNode, pod *corev1.Pod) plan.
 		fleet.Forget(key)
 		return plan.Sidecar{}
 	}
-	fleet.Follow(agents.Target{
-		Node: key, NodeUID: node.UID, PodUID: pod.UID,
-		Address: "http://" + net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(int(sidecarPort(pod)))),
-	})
+	target := agents.Target{Node: key, NodeUID: node.UID, PodUID: pod.UID}
+	// The pod says how it is reached: the settings may have changed since it was made.
+	scheme, port := "http", portOf(pod, render.ContainerSidecar, render.DefaultSidecarPort)
+	if hasContainer(pod, render.ContainerProxy) {
+		scheme, port = "https", portOf(pod, render.ContainerProxy, render.ProxyPort)
+		target.ServerName = render.ServerName(node.Namespace, node.Name)
+	}
+	target.Address = scheme + "://" + net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(int(port)))
+	fleet.Follow(target)
 	view := fleet.View(key)
 	if view.PodUID != pod.UID {
 		return plan.Sidecar{}
@@ -133,13 +139,17 @@ func sidecar(fleet *agents.Fleet, node *v1alpha1.SeiNode, pod *corev1.Pod) plan.
 	return plan.Sidecar{New: view.New, Lost: view.Lost, Connected: view.Connected, Problem: view.Problem, Status: view.Status}
 }
 
-// sidecarPort is where the sidecar in this pod listens. The spec may want another
-// port by now.
-func sidecarPort(pod *corev1.Pod) int32 {
+// portOf is where a container of this pod listens. The spec may want another port by
+// now.
+func portOf(pod *corev1.Pod, name string, otherwise int32) int32 {
 	for i := range pod.Spec.InitContainers {
-		if c := &pod.Spec.InitContainers[i]; c.Name == render.ContainerSidecar && len(c.Ports) > 0 {
+		if c := &pod.Spec.InitContainers[i]; c.Name == name && len(c.Ports) > 0 {
 			return c.Ports[0].ContainerPort
 		}
 	}
-	return render.DefaultSidecarPort
+	return otherwise
+}
+
+func hasContainer(pod *corev1.Pod, name string) bool {
+	return slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == name })
 }

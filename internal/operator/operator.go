@@ -4,7 +4,6 @@ package operator
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -18,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/sei-operator/sei-operator/internal/access"
 	"github.com/sei-operator/sei-operator/internal/agents"
 	"github.com/sei-operator/sei-operator/internal/budget"
 	"github.com/sei-operator/sei-operator/internal/controller/seinode"
@@ -46,6 +46,8 @@ type Config struct {
 	Namespace string
 	// WatchNamespace is the one namespace to look after; empty: all.
 	WatchNamespace string
+	// TokenFile has the token that is shown to the access proxies of nodes.
+	TokenFile string
 
 	// Clock tells the time that plans and their deadlines go by; nil: the real one.
 	// Tests move it.
@@ -72,8 +74,18 @@ func Run(ctx context.Context, c Config) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	nodes, tasks := &wake.Waker{}, &wake.Waker{}
+	if c.Clock == nil {
+		c.Clock = clock.RealClock{}
+	}
+	api := kube.New(kube.Options{
+		Cached: m.GetClient(), Metadata: m.GetCache(), Live: m.GetAPIReader(), Namespace: c.Namespace, Around: c.AroundWrite,
+	})
+	keeper := access.New(api, c.Platform.AccessControl, c.Clock)
+	if _, err := keeper.Roots(); err != nil {
+		return err
+	}
 	fleet := agents.New(ctx, agents.Options{
-		HTTPClient: &http.Client{Transport: agents.Transport()},
+		Access: &agents.Access{Roots: keeper.Roots, Token: agents.TokenFrom(c.TokenFile), Now: c.Clock.Now},
 		Wake: func(node types.NamespacedName) {
 			nodes.Wake(node)
 			tasks.Wake(node)
@@ -86,15 +98,9 @@ func Run(ctx context.Context, c Config) error {
 	if err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
-	if c.Clock == nil {
-		c.Clock = clock.RealClock{}
-	}
 	recorder := m.GetEventRecorder("sei-operator")
 	tools := scope.Tools{
-		Kube: kube.New(kube.Options{
-			Cached: m.GetClient(), Metadata: m.GetCache(), Live: m.GetAPIReader(), Namespace: c.Namespace, Around: c.AroundWrite,
-		}),
-		Agents: fleet, Peers: peers.New(),
+		Kube: api, Agents: fleet, Peers: peers.New(), Access: keeper,
 		Report: &seinode.Reporter{Recorder: recorder, Metrics: metrics},
 	}
 	shared := &budget.Budget{Kube: tools.Kube, Platform: c.Platform, Clock: c.Clock}
@@ -142,6 +148,7 @@ func newManager(ctx context.Context, config *rest.Config, c Config) (manager.Man
 	}
 	if c.WatchNamespace != "" {
 		cached.DefaultNamespaces = map[string]cache.Config{c.WatchNamespace: {}}
+		kube.AlsoSecretsOf(cached, c.WatchNamespace, c.Namespace)
 	}
 	m, err := manager.New(config, manager.Options{
 		Scheme: scheme, Cache: cached, Client: client.Options{Cache: kube.ClientCacheOptions()},

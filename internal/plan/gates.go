@@ -28,8 +28,8 @@ const gateInterval = 10 * time.Second
 // pod that is there. A volume that somebody else uses holds no update: the pod that is
 // there has it.
 var gatesOf = map[v1alpha1.PlanType][]func(Input) *Gate{
-	v1alpha1.PlanBootstrap:  {foreignGate, volumeGate, keyGate, witnessGate},
-	v1alpha1.PlanNodeUpdate: {foreignGate, holdsPod},
+	v1alpha1.PlanBootstrap:  {foreignGate, volumeGate, keyGate, accessGate, witnessGate},
+	v1alpha1.PlanNodeUpdate: {foreignGate, holdsPod, accessGate},
 	v1alpha1.PlanReapprove:  {keyGate},
 }
 

@@ -56,6 +56,8 @@ type Observation struct {
 	// Keys are what is known of the Secrets that the spec names; one that nobody
 	// looked at in this reconcile is absent.
 	Keys map[KeyKind]Key
+	// Access is how it stands with the way in; nil: access control is off.
+	Access *Access
 	// Task is the SeiNodeTask that works on the node; nil: none does.
 	Task *RunningTask
 	// Leases are the reservations that the node holds or wishes to, by name. One that

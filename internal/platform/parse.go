@@ -2,6 +2,7 @@ package platform
 
 import (
 	"net"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -47,6 +48,7 @@ func (r *reader) settings(v value, settings *Settings) {
 			r.fields(v, map[string]func(value){
 				"enabled":    func(v value) { r.flag(v, &settings.AccessControl.Enabled) },
 				"proxyImage": func(v value) { r.image(v, &settings.AccessControl.ProxyImage) },
+				"caFile":     func(v value) { r.file(v, &settings.AccessControl.CAFile) },
 			})
 		},
 		"updates": func(v value) {
@@ -79,6 +81,16 @@ func (r *reader) image(v value, image *string) {
 		return
 	}
 	*image = text
+}
+
+// file is a path. What is relative would depend on where the operator was started.
+func (r *reader) file(v value, path *string) {
+	text, ok := r.text(v, "/etc/sei/authorities/ca.crt")
+	if ok && !filepath.IsAbs(text) {
+		r.report(v, "%q is no absolute path: write for example /etc/sei/authorities/ca.crt", text)
+		return
+	}
+	*path = text
 }
 
 func (r *reader) count(v value, count *int) {

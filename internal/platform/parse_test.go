@@ -53,6 +53,10 @@ func TestBadFileSaysWhatToWrite(t *testing.T) {
 			"accessControl:\n  proxyImage: \"\"\n",
 			"platform.yaml:2: accessControl.proxyImage: it is empty: write an image reference, for example ghcr.io/sei-operator/sei-sidecar:v1.0.0, or leave it out",
 		},
+		"a file that is somewhere": {
+			"accessControl:\n  caFile: ca.crt\n",
+			"platform.yaml:2: accessControl.caFile: \"ca.crt\" is no absolute path: write for example /etc/sei/authorities/ca.crt",
+		},
 		"a flag that is text": {
 			"accessControl:\n  enabled: \"yes\"\n",
 			"platform.yaml:2: accessControl.enabled: it is text: write true or false",

@@ -39,6 +39,9 @@ type AccessControl struct {
 	// ProxyImage is the image of the proxy. Empty means the sidecar's image, whose
 	// program is a proxy too.
 	ProxyImage string
+	// CAFile has the authorities, in PEM, that issue the nodes' certificates, which are
+	// then brought in Secrets. Empty means that the operator issues them.
+	CAFile string
 }
 
 // ModeSettings are the defaults of a mode.

@@ -98,6 +98,7 @@ images:
 accessControl:
   enabled: true
   proxyImage: registry.example.com/proxy:v2
+  caFile: /etc/sei/authorities/ca.crt
 modes:
   archive:
     resources:
@@ -125,7 +126,7 @@ stateSync:
 	}
 	want := Default()
 	want.SidecarImage = "registry.example.com/sidecar:v1"
-	want.AccessControl = AccessControl{Enabled: true, ProxyImage: "registry.example.com/proxy:v2"}
+	want.AccessControl = AccessControl{Enabled: true, ProxyImage: "registry.example.com/proxy:v2", CAFile: "/etc/sei/authorities/ca.crt"}
 	archive := want.Modes[v1alpha1.ModeArchive]
 	archive.Resources.Requests[corev1.ResourceCPU] = resource.MustParse("8")
 	archive.Storage.ClassName = "slow"

@@ -17,7 +17,7 @@ const (
 	containerInstall = "install"
 	containerInit    = "seid-init"
 	ContainerSidecar = "sei-sidecar"
-	containerProxy   = "rbac-proxy"
+	ContainerProxy   = "rbac-proxy"
 	ContainerSeid    = "seid"
 )
 
@@ -39,6 +39,7 @@ const (
 	envUID        = "SEI_NODE_UID"
 	envConfig     = "SEI_NODE_CONFIG"
 	envGenesisDir = "SEI_GENESIS_DIR"
+	envLoopback   = "SEI_LOOPBACK_DIR"
 
 	envUserHome    = "HOME"
 	envTemp        = "TMPDIR"
@@ -48,7 +49,7 @@ const (
 // isOurs tells whether a variable must have the value that the operator gives it.
 func isOurs(name string) bool {
 	return slices.Contains([]string{
-		envHome, envSocket, envMode, envChainID, envMoniker, envPort, envUID, envConfig, envGenesisDir, envUserHome,
+		envHome, envSocket, envMode, envChainID, envMoniker, envPort, envUID, envConfig, envGenesisDir, envLoopback, envUserHome,
 	}, name)
 }
 
@@ -127,8 +128,11 @@ func (p pod) sidecarContainer() *corev1ac.ContainerApplyConfiguration {
 		WithVolumeMounts(homeMounts()...).
 		WithVolumeMounts(mount(volumeRun, runPath), mount(volumeNodeConfig, configPath).WithReadOnly(true))
 	if p.settings.AccessControl.Enabled {
-		// Only the proxy beside it may talk to it.
-		container.WithArgs("--listen", fmt.Sprintf("127.0.0.1:%d", p.sidecarPort()))
+		// Only the proxy beside it may talk to it, and proves that it is the proxy with
+		// what is in this directory. Seid cannot read it.
+		container.WithArgs("--listen", fmt.Sprintf("127.0.0.1:%d", p.sidecarPort())).
+			WithVolumeMounts(mount(volumeLoopback, loopbackPath))
+		variables[envLoopback] = loopbackPath
 	} else {
 		container.WithPorts(containerPort(p.apiPort()))
 	}

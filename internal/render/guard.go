@@ -13,7 +13,7 @@ import (
 
 // CheckLive tells what in a live template could hurt the node, whoever put it there.
 func CheckLive(node *v1alpha1.SeiNode, template corev1.PodTemplateSpec) error {
-	return checkSafe(template, pod{spec: &node.Spec}.keys())
+	return checkSafe(template, keysOf(node))
 }
 
 // checkSafe refuses a pod that could hurt its node, whoever made the template: this
@@ -22,7 +22,7 @@ func CheckLive(node *v1alpha1.SeiNode, template corev1.PodTemplateSpec) error {
 func checkSafe(template corev1.PodTemplateSpec, keys keySecrets) error {
 	var problems []error
 	for _, rule := range []func(corev1.PodTemplateSpec, keySecrets) []error{
-		checkSeid, checkPod, checkProbes, checkMounts, checkEnvironment, checkToken, checkPrivileges,
+		checkSeid, checkPod, checkProbes, checkMounts, checkEnvironment, checkToken, checkLoopback, checkPrivileges,
 	} {
 		problems = append(problems, rule(template, keys)...)
 	}
@@ -138,19 +138,40 @@ func modeOf(container corev1.Container) v1alpha1.Mode {
 	return ""
 }
 
-// checkToken: whoever takes over seid must not be able to talk to the API server.
+// checkToken: whoever takes over seid must not be able to talk to the API server. The
+// proxy alone has to: it asks who callers are.
 func checkToken(template corev1.PodTemplateSpec, _ keySecrets) []error {
 	var problems []error
 	if automount := template.Spec.AutomountServiceAccountToken; automount == nil || *automount {
 		problems = append(problems, errors.New("a service account token is mounted into every container, seid's included"))
 	}
 	for _, container := range everyContainer(template) {
-		if container.Name != ContainerSeid && container.Name != containerInit {
+		if container.Name == ContainerProxy {
 			continue
 		}
 		for _, mounted := range container.VolumeMounts {
 			if mounted.MountPath == tokenPath || holdsToken(volumeNamed(template, mounted.Name)) {
 				problems = append(problems, fmt.Errorf("a service account token is mounted into the container %s", container.Name))
+			}
+		}
+	}
+	return problems
+}
+
+// checkLoopback: with what is in this volume one passes for the proxy, and says in the
+// name of anybody what the sidecar shall do.
+func checkLoopback(template corev1.PodTemplateSpec, _ keySecrets) []error {
+	var problems []error
+	for _, container := range everyContainer(template) {
+		for _, mounted := range container.VolumeMounts {
+			if mounted.Name != volumeLoopback {
+				continue
+			}
+			switch {
+			case container.Name != ContainerSidecar && container.Name != ContainerProxy:
+				problems = append(problems, fmt.Errorf("the secret of sidecar and proxy is mounted into the container %s, where it must not be", container.Name))
+			case container.Name == ContainerProxy && !mounted.ReadOnly:
+				problems = append(problems, fmt.Errorf("the secret of sidecar and proxy can be written in the container %s", container.Name))
 			}
 		}
 	}

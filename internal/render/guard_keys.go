@@ -31,6 +31,9 @@ func heldBy(volume corev1.Volume, keys keySecrets) []held {
 		if source.holds(keys.keyring, "") || source.holds(keys.passphrase, "") {
 			found = append(found, held{"the operator's keyring or its passphrase", []string{ContainerSidecar}, false})
 		}
+		if source.holds(keys.access, "") {
+			found = append(found, held{"the key of the access proxy", []string{ContainerProxy}, false})
+		}
 	}
 	return found
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // secrets are those of a node with every kind of key.
-var secrets = keySecrets{signing: "signing", node: "identity", keyring: "keyring", passphrase: "passphrase"}
+var secrets = keySecrets{signing: "signing", node: "identity", keyring: "keyring", passphrase: "passphrase", access: "node-access"}
 
 // tcp is a probe of a port.
 func tcp(port int32) *corev1.Probe {
@@ -132,6 +132,38 @@ func TestGuardRefusesEveryDefect(t *testing.T) {
 				LocalObjectReference: corev1.LocalObjectReference{Name: "keyring"},
 			}}}
 		}, "variables of the container seid hold a key"},
+		"the key of the proxy in seid": {func(t *testing.T, p *template) {
+			t.Helper()
+			mountInto(t, p, ContainerSeid, secretVolume("node-access"))
+		}, "the key of the access proxy is mounted into the container seid"},
+		"the key of the proxy in the sidecar": {func(t *testing.T, p *template) {
+			t.Helper()
+			mountInto(t, p, ContainerSidecar, secretVolume("node-access"))
+		}, "the key of the access proxy is mounted into the container sei-sidecar"},
+		"the secret of the loopback in seid": {func(t *testing.T, p *template) {
+			t.Helper()
+			c := containerOf(t, p, ContainerSeid)
+			c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "loopback", MountPath: "/loopback", ReadOnly: true})
+		}, "the secret of sidecar and proxy is mounted into the container seid"},
+		"the secret of the loopback in an init container": {func(t *testing.T, p *template) {
+			t.Helper()
+			c := containerOf(t, p, containerInit)
+			c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "loopback", MountPath: "/loopback", ReadOnly: true})
+		}, "the secret of sidecar and proxy is mounted into the container seid-init"},
+		"a secret of the loopback that the proxy can write": {func(t *testing.T, p *template) {
+			t.Helper()
+			c := containerOf(t, p, ContainerProxy)
+			for i := range c.VolumeMounts {
+				if c.VolumeMounts[i].Name == "loopback" {
+					c.VolumeMounts[i].ReadOnly = false
+				}
+			}
+		}, "the secret of sidecar and proxy can be written in the container rbac-proxy"},
+		"the token of the proxy in the sidecar": {func(t *testing.T, p *template) {
+			t.Helper()
+			c := containerOf(t, p, ContainerSidecar)
+			c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "rbac-proxy-token", MountPath: "/token", ReadOnly: true})
+		}, "a service account token is mounted into the container sei-sidecar"},
 		"a token for everybody": {func(_ *testing.T, p *template) {
 			p.Spec.AutomountServiceAccountToken = nil
 		}, "a service account token is mounted into every container"},

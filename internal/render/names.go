@@ -32,6 +32,14 @@ func NodeConfigName(node *v1alpha1.SeiNode) string { return node.Name + "-config
 // ProxyConfigName is the name of the ConfigMap with the access proxy's configuration.
 func ProxyConfigName(node *v1alpha1.SeiNode) string { return node.Name + "-rbac-proxy" }
 
+// AccessSecretName is the name of the Secret with the certificate and the key of the
+// access proxy.
+func AccessSecretName(node *v1alpha1.SeiNode) string { return node.Name + "-access" }
+
+// ServerName is the name in that certificate. Sidecars are called by the address of
+// their pod, and this name says which node is meant.
+func ServerName(namespace, name string) string { return name + "." + namespace }
+
 func imports(node *v1alpha1.SeiNode) bool {
 	return node.Spec.DataVolume != nil && node.Spec.DataVolume.Import != nil
 }

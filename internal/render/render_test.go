@@ -90,7 +90,7 @@ func TestProxyOfAnotherImageIsAProxyByItself(t *testing.T) {
 	with := withAccessControl()
 	with.AccessControl.ProxyImage = "registry.example.com/proxy:v1"
 	template := templateOf(t, render(t, newNode(v1alpha1.ModeFullNode), with))
-	proxy := containerOf(t, &template, containerProxy)
+	proxy := containerOf(t, &template, ContainerProxy)
 	if proxy.Image != "registry.example.com/proxy:v1" || len(proxy.Command) > 0 || proxy.Args[0] != "--secure-listen-address=0.0.0.0:8443" {
 		t.Errorf("image %s, command %v, arguments %v", proxy.Image, proxy.Command, proxy.Args)
 	}
@@ -108,6 +108,7 @@ func TestKeysAreOnlyWhereTheyAreNeeded(t *testing.T) {
 			"signing": "seid", "identity": "sei-sidecar seid", "keyring": "sei-sidecar",
 		},
 	} {
+		want["node-access"] = "rbac-proxy"
 		template := templateOf(t, render(t, newNode(mode), withAccessControl()))
 		got := map[string]string{}
 		for _, container := range everyContainer(template) {

@@ -27,8 +27,9 @@ const (
 // The ports of the sidecar's API.
 const (
 	DefaultSidecarPort = 7777
-	proxyPort          = 8443
-	apiPortName        = "api"
+	// ProxyPort is that of the access proxy in front of it.
+	ProxyPort   = 8443
+	apiPortName = "api"
 )
 
 type port struct {
@@ -62,7 +63,7 @@ func portsOf(mode v1alpha1.Mode) []port {
 // apiPort is where the sidecar's API is reached from outside the pod.
 func (p pod) apiPort() port {
 	if p.settings.AccessControl.Enabled {
-		return port{name: apiPortName, number: proxyPort}
+		return port{name: apiPortName, number: ProxyPort}
 	}
 	return port{name: apiPortName, number: p.sidecarPort()}
 }

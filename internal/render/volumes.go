@@ -34,6 +34,8 @@ const (
 	volumeKeyring     = "operator-keyring"
 	volumeProxyConfig = "rbac-proxy-config"
 	volumeProxyToken  = "rbac-proxy-token"
+	volumeLoopback    = "loopback"
+	volumeAccess      = "access"
 )
 
 // The entries of Secrets that hold keys.
@@ -62,10 +64,10 @@ func (p pod) volumes() []*corev1ac.VolumeApplyConfiguration {
 	}
 	keys := p.keys()
 	if keys.signing != "" {
-		volumes = append(volumes, keyVolume(volumeSigningKey, keys.signing, signingKeyFile))
+		volumes = append(volumes, secretFiles(volumeSigningKey, keys.signing, signingKeyFile))
 	}
 	if keys.node != "" {
-		volumes = append(volumes, keyVolume(volumeNodeKey, keys.node, nodeKeyFile))
+		volumes = append(volumes, secretFiles(volumeNodeKey, keys.node, nodeKeyFile))
 	}
 	if keys.keyring != "" {
 		volumes = append(volumes, corev1ac.Volume().WithName(volumeKeyring).
@@ -93,12 +95,13 @@ func configMapVolume(name, configMap string, optional bool) *corev1ac.VolumeAppl
 	return corev1ac.Volume().WithName(name).WithConfigMap(source)
 }
 
-// keyVolume has one file of a Secret in it, whatever else the Secret holds.
-func keyVolume(name, secret, file string) *corev1ac.VolumeApplyConfiguration {
-	return corev1ac.Volume().WithName(name).WithSecret(corev1ac.SecretVolumeSource().
-		WithSecretName(secret).
-		WithDefaultMode(secretMode).
-		WithItems(corev1ac.KeyToPath().WithKey(file).WithPath(file)))
+// secretFiles has these files of a Secret in it, whatever else the Secret holds.
+func secretFiles(name, secret string, files ...string) *corev1ac.VolumeApplyConfiguration {
+	source := corev1ac.SecretVolumeSource().WithSecretName(secret).WithDefaultMode(secretMode)
+	for _, file := range files {
+		source.WithItems(corev1ac.KeyToPath().WithKey(file).WithPath(file))
+	}
+	return corev1ac.Volume().WithName(name).WithSecret(source)
 }
 
 func mount(name, at string) *corev1ac.VolumeMountApplyConfiguration {

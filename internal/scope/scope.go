@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
+	"github.com/sei-operator/sei-operator/internal/access"
 	"github.com/sei-operator/sei-operator/internal/agents"
 	"github.com/sei-operator/sei-operator/internal/kube"
 	"github.com/sei-operator/sei-operator/internal/peers"
@@ -21,6 +22,7 @@ type Tools struct {
 	Kube   *kube.Client
 	Agents *agents.Fleet
 	Peers  *peers.Resolver
+	Access *access.Keeper
 	Report Reporter
 }
 

@@ -2,6 +2,7 @@ package task
 
 import (
 	"context"
+	"errors"
 
 	"github.com/sei-operator/sei-operator/internal/derived"
 	"github.com/sei-operator/sei-operator/internal/plan"
@@ -40,8 +41,12 @@ func reserved(ctx context.Context, s *scope.Scope) (Outcome, error) {
 	return Done(""), nil
 }
 
+// applyRBACProxyConfig is done when there is all that the proxy needs to start.
 func applyRBACProxyConfig(ctx context.Context, s *scope.Scope, _ int) (Outcome, error) {
-	return Done(""), derived.ProxyConfig(ctx, s)
+	if gate := plan.AccessTrouble(s.Input); gate != nil {
+		return Wait(gate.After, "%s", gate.Message), nil
+	}
+	return Done(""), errors.Join(derived.ProxyConfig(ctx, s), derived.Certificate(ctx, s))
 }
 
 func applyService(ctx context.Context, s *scope.Scope, _ int) (Outcome, error) {

@@ -74,7 +74,7 @@ func roundTrip(t *testing.T, c *cluster.Cluster, want *unstructured.Unstructured
 	}
 	got := &unstructured.Unstructured{}
 	got.SetGroupVersionKind(want.GroupVersionKind())
-	if err := operator.Get(t.Context(), client.ObjectKeyFromObject(want), got); err != nil {
+	if err := person.Get(t.Context(), client.ObjectKeyFromObject(want), got); err != nil {
 		t.Fatalf("reading %s: %v", want.GetName(), err)
 	}
 	return got

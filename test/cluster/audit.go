@@ -26,6 +26,8 @@ type AuditEvent struct {
 	Group, Resource, Subresource string
 	Namespace, Name              string
 	Code                         int
+	// Forbidden: no role allowed it. An admission plugin may say no as well.
+	Forbidden bool
 }
 
 // Write tells whether the request was to change something.
@@ -128,6 +130,7 @@ func parseAudit(line []byte) (AuditEvent, bool, error) {
 		Status struct {
 			Code int `json:"code"`
 		} `json:"responseStatus"`
+		Annotations map[string]string `json:"annotations"`
 	}
 	if err := json.Unmarshal(line, &raw); err != nil {
 		return AuditEvent{}, false, err
@@ -136,6 +139,7 @@ func parseAudit(line []byte) (AuditEvent, bool, error) {
 		Time: raw.Received, User: raw.User.Name, UserAgent: raw.UserAgent, Verb: raw.Verb,
 		Group: raw.Object.APIGroup, Resource: raw.Object.Resource, Subresource: raw.Object.Subresource,
 		Namespace: raw.Object.Namespace, Name: raw.Object.Name, Code: raw.Status.Code,
+		Forbidden: raw.Annotations["authorization.k8s.io/decision"] == "forbid",
 	}
 	if raw.ImpersonatedUser != nil {
 		event.User = raw.ImpersonatedUser.Name

@@ -56,10 +56,11 @@ var shared *Cluster
 // Main is what a package's TestMain calls: it starts a control plane, runs the
 // tests, and ends it. Its logs are kept when a test failed, and the path printed.
 func Main(m *testing.M) {
-	os.Exit(run(m))
+	os.Exit(runThen(m, func(*Cluster) error { return nil }))
 }
 
-func run(m *testing.M) int {
+// runThen runs the tests, and looks at the cluster after they passed.
+func runThen(m *testing.M, check func(*Cluster) error) int {
 	// controller-runtime complains at length when nobody sets a logger.
 	log.SetLogger(logr.Discard())
 	// The lab ends with its standard input; an interrupt only has to end this
@@ -79,6 +80,10 @@ func run(m *testing.M) int {
 	} else {
 		code = m.Run()
 		shared.hangUp()
+		if err := check(shared); err != nil && code == 0 {
+			fmt.Fprintf(os.Stderr, "after all tests: %v\n", err)
+			code = 1
+		}
 	}
 	if err := lab.stop(); err != nil {
 		fmt.Fprintf(os.Stderr, "the control plane did not end well: %v\n", err)
@@ -152,7 +157,8 @@ func startLab(ctx context.Context) (*lab, error) {
 	}
 	defer os.RemoveAll(filepath.Dir(binary)) //nolint:errcheck // once it runs, the file is of no use
 	command := exec.CommandContext(ctx, binary, "kube", "run",
-		"--install", filepath.Join(root, "config", "crd"), "--install", filepath.Join(root, "config", "rbac"))
+		"--install", filepath.Join(root, "config", "crd"), "--install", filepath.Join(root, "config", "rbac"),
+		"--install", filepath.Join(root, "config", "access", "people.yaml"), "--install", filepath.Join(root, "config", "access", "proxy.yaml"))
 	command.Stderr = os.Stderr
 	lifeLine, err := command.StdinPipe()
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -85,9 +86,13 @@ func TestOperatorHasItsRoleAndNoMore(t *testing.T) {
 		"create a SeiNodeTask": func() error {
 			return operator.Create(t.Context(), &v1alpha1.SeiNodeTask{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "mine"}})
 		},
-		// It may list and watch them, because a watch of their metadata needs that too.
-		"create a Secret": func() error {
-			return operator.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "mine"}})
+		// It may list and watch them, because a watch of their metadata needs that too, and
+		// makes those with the certificates of nodes.
+		"replace a Secret": func() error {
+			return operator.Update(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "theirs"}})
+		},
+		"ask who somebody is": func() error {
+			return operator.Create(t.Context(), &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: "theirs"}})
 		},
 		"delete a Secret": func() error {
 			return operator.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "theirs"}})

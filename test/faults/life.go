@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/sei-operator/sei-operator/internal/access"
 	"github.com/sei-operator/sei-operator/internal/agents"
 	"github.com/sei-operator/sei-operator/internal/budget"
 	"github.com/sei-operator/sei-operator/internal/controller/seinode"
@@ -49,6 +50,7 @@ func newLife(r *run) *life {
 		Agents: l.agents, Peers: peers.New(),
 		Report: &seinode.Reporter{Recorder: recorder{}, Metrics: metrics},
 	}
+	tools.Access = access.New(tools.Kube, r.platform.AccessControl, r.clock)
 	both := &budget.Budget{Kube: tools.Kube, Platform: r.platform, Clock: r.clock}
 	l.reconciler = &seinode.Reconciler{Tools: tools, Platform: r.platform, Clock: r.clock, Metrics: metrics, Budget: both}
 	if r.wrap != nil {

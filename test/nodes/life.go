@@ -23,6 +23,8 @@ type life struct {
 	volume  *volume
 	mounted mounted
 	sidecar *sidecar
+
+	certificates certificates
 }
 
 // mounted is what the kubelet put into the pod. It would follow its sources up to
@@ -36,6 +38,7 @@ type mounted struct {
 func newLife(ctx context.Context, node *Node, pod podFacts) *life {
 	l := &life{node: node, pod: pod}
 	l.ctx, l.end = context.WithCancel(ctx)
+	l.certificates.life = l
 	return l
 }
 
@@ -77,6 +80,9 @@ func (l *life) mount() error {
 	}
 	nodeKey, err := l.await(l.pod.nodeKey)
 	if err != nil {
+		return err
+	}
+	if _, err := l.await(l.pod.certificate); err != nil {
 		return err
 	}
 	l.mounted.ownSigning, l.mounted.ownNodeID = l.pod.signingKey == nil, l.pod.nodeKey == nil

@@ -17,6 +17,7 @@ import (
 	"sync"
 	"testing"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -49,6 +50,9 @@ type Fleet struct {
 	lives   map[types.NamespacedName]*life
 	signers map[string]*process // by public key
 	calls   []Call
+	// refusals are those of the access proxies.
+	refusals   []string
+	gatekeeper *gatekeeper
 }
 
 // Call is one HTTP request that a sidecar has read.
@@ -73,6 +77,9 @@ func Start(tb testing.TB, c *cluster.Cluster, o Options) *Fleet {
 		volumes: map[types.UID]*volume{},
 		lives:   map[types.NamespacedName]*life{},
 		signers: map[string]*process{},
+		gatekeeper: &gatekeeper{
+			admin: c.Admin(tb), callers: map[string]authenticationv1.UserInfo{}, allowed: map[string]bool{},
+		},
 	}
 	factory := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithNamespace(o.Namespace),
 		informers.WithTweakListOptions(func(options *metav1.ListOptions) { options.LabelSelector = v1alpha1.LabelNode }))

@@ -36,6 +36,8 @@ type podFacts struct {
 	validator bool
 	// document, signingKey and nodeKey are files that are mounted; nil if they are not.
 	document, signingKey, nodeKey *mountedFile
+	// certificate and certificateKey are those of the access proxy; nil without one.
+	certificate, certificateKey *mountedFile
 	// genesis finds a file of the mounted genesis ConfigMap; nil if none is mounted.
 	genesis func(name string) *mountedFile
 }
@@ -72,6 +74,9 @@ func factsOf(pod *corev1.Pod) (*podFacts, error) {
 		address:   net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(portOf(sidecar))),
 		claim:     claimOf(pod, sidecar),
 		validator: pod.Labels[v1alpha1.LabelMode] == string(seid.ModeValidator) || environment(sidecar, "SEI_NODE_MODE") == string(seid.ModeValidator),
+	}
+	if proxyFacts(pod, facts); facts.certificate != nil {
+		facts.address = net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(proxyPort))
 	}
 	if facts.nodeUID == "" {
 		return nil, errors.New("SEI_NODE_UID is not set in its container " + sidecarContainer)

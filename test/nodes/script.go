@@ -36,6 +36,8 @@ type Node struct {
 	upgrade   api.Upgrade
 	haltImage string // the image that halted; another one goes on
 	publicKey string
+	// late: new certificates do not arrive in the pod.
+	late bool
 }
 
 // play is what a test wants of a type of task.

@@ -2,6 +2,9 @@ package nodes
 
 import (
 	"context"
+	"crypto/tls"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"sync"
@@ -59,7 +62,7 @@ func newSidecar(l *life) (*sidecar, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.handler = s.noted(answers.Handler())
+	s.handler = s.guarded(s.noted(answers.Handler()))
 	ctx, end := context.WithCancel(context.WithoutCancel(l.ctx))
 	s.end = end
 	// A hold that was accepted and is unfinished comes before seid may start. A test may
@@ -102,7 +105,14 @@ func (s *sidecar) listen(ctx context.Context, address string) error {
 	s.http = &http.Server{Handler: s.handler, ReadHeaderTimeout: time.Minute, ConnState: s.count}
 	s.door = &gatedListener{Listener: listener, node: s.node}
 	running, door := s.http, s.door
-	s.serving.Go(func() { _ = running.Serve(door) })
+	if s.life.pod.certificate == nil {
+		s.serving.Go(func() { _ = running.Serve(door) })
+		return nil
+	}
+	// Callers that do not trust the certificate are what some tests are about.
+	running.ErrorLog = log.New(io.Discard, "", 0)
+	running.TLSConfig = &tls.Config{GetCertificate: s.life.certificates.get, MinVersion: tls.VersionTLS12}
+	s.serving.Go(func() { _ = running.ServeTLS(door, "", "") })
 	return nil
 }
 

@@ -22,7 +22,7 @@ import (
 	shared "github.com/sei-operator/sei-operator/test/rig"
 )
 
-func TestMain(m *testing.M) { cluster.Main(m) }
+func TestMain(m *testing.M) { cluster.MainWithRole(m) }
 
 // image is one that the lab's pods start with.
 const image = shared.Image

@@ -153,3 +153,13 @@ func TestOneWedgedSidecarDelaysNobody(t *testing.T) {
 	unwedge()
 	r.ready("wedged")
 }
+
+// An operator that waits for its turn works as one that does not.
+func TestTheOneAtWork(t *testing.T) {
+	r := newRig(t, func(c *operator.Config) { c.LeaderElection = true })
+	r.create(r.fullNode("alpha"))
+	r.ready("alpha")
+	r.stop()
+	r.start()
+	r.settled("alpha")
+}

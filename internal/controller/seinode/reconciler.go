@@ -56,6 +56,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		r.Tools.Agents.Forget(request.NamespacedName)
 		r.Metrics.Forget(request.NamespacedName)
 		r.owned.Forget(request.NamespacedName)
+		r.Tools.Access.Forget(request.NamespacedName)
 		return reconcile.Result{}, nil
 	}
 	// Alone and first: from here on the node cannot go away without being stopped.
@@ -79,6 +80,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 
 // observe reads everything that this reconcile is about.
 func (r *Reconciler) observe(ctx context.Context, node *v1alpha1.SeiNode) (*scope.Scope, error) {
+	// The sidecar is followed from here on, and its certificate has to be judged.
+	if err := r.Tools.Access.Learn(ctx); err != nil {
+		return nil, err
+	}
 	seen, err := observe.Node(ctx, r.Tools.Kube, r.Tools.Agents, node, r.Clock.Now())
 	if err != nil {
 		return nil, err
@@ -100,7 +105,8 @@ func (r *Reconciler) observe(ctx context.Context, node *v1alpha1.SeiNode) (*scop
 		return nil, err
 	}
 	plan.Rebuild(s.Input)
-	return s, nil
+	s.Seen.Access, err = r.Tools.Access.Look(ctx, s.Input)
+	return s, err
 }
 
 // act does what was decided.

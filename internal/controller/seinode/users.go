@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
+	"github.com/sei-operator/sei-operator/internal/access"
 	"github.com/sei-operator/sei-operator/internal/kube"
 	"github.com/sei-operator/sei-operator/internal/render"
 )
@@ -62,8 +63,16 @@ func (r *Reconciler) usersOf(ctx context.Context, claim types.NamespacedName) []
 	return requests
 }
 
-// usersOfSecret are the nodes that have keys in a Secret.
+// usersOfSecret are the nodes that have keys in a Secret, and all of them when it is
+// the one from which they get their certificates.
 func (r *Reconciler) usersOfSecret(ctx context.Context, object kube.Object) []reconcile.Request {
+	if r.Platform.AccessControl.Enabled && object.GetName() == access.SecretName && object.GetNamespace() == r.Tools.Kube.Namespace() {
+		nodes, err := r.Tools.Kube.AllSeiNodes(ctx)
+		if err != nil {
+			return nil
+		}
+		return requestsOf(nodes)
+	}
 	nodes, err := r.Tools.Kube.NodesWithSecret(ctx, types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()})
 	if err != nil {
 		return nil

@@ -1,0 +1,100 @@
+package agents
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+)
+
+// Access is how the operator gets past the access proxy in front of a sidecar: it knows
+// a proxy by its certificate, and is known by a token.
+type Access struct {
+	// Roots are those who may have issued the certificate of a proxy, as of now.
+	Roots func() (*x509.CertPool, error)
+	// Token is the one to show, as of now. It is useless anywhere else.
+	Token func() (string, error)
+	// Now is the time by which certificates are judged.
+	Now func() time.Time
+}
+
+// TokenFrom reads the token from a file, each time: Kubernetes exchanges it.
+func TokenFrom(path string) func() (string, error) {
+	return func() (string, error) {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return "", err
+		}
+		token := strings.TrimSpace(string(content))
+		if token == "" {
+			return "", fmt.Errorf("the file %s is empty", path)
+		}
+		return token, nil
+	}
+}
+
+// errNoAccess is for an operator that has neither.
+var errNoAccess = errors.New("the pod has an access proxy, and the operator has no token for it")
+
+// errToken means that the operator cannot show who it is.
+var errToken = errors.New("the operator's token for access proxies cannot be read")
+
+// errRoots means that the operator cannot judge a certificate.
+var errRoots = errors.New("the certificate of the node's access proxy cannot be judged: who may have issued it is not known")
+
+// transport connects to the proxy of one node, and to no other.
+func (a *Access) transport(name string) http.RoundTripper {
+	base := Transport()
+	base.TLSClientConfig = &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		ServerName: name,
+		// Who is trusted changes while the operator runs, which the usual verification
+		// knows nothing of. The one below does all of what it does.
+		InsecureSkipVerify: true,
+		VerifyConnection:   func(state tls.ConnectionState) error { return a.verify(name, state) },
+	}
+	return &withToken{Transport: base, token: a.Token}
+}
+
+// verify judges the certificate of a proxy.
+func (a *Access) verify(name string, state tls.ConnectionState) error {
+	roots, err := a.Roots()
+	if err != nil {
+		return fmt.Errorf("%w: %w", errRoots, err)
+	}
+	if len(state.PeerCertificates) == 0 {
+		return errors.New("the proxy showed no certificate")
+	}
+	intermediates := x509.NewCertPool()
+	for _, certificate := range state.PeerCertificates[1:] {
+		intermediates.AddCert(certificate)
+	}
+	_, err = state.PeerCertificates[0].Verify(x509.VerifyOptions{
+		DNSName: name, Roots: roots, Intermediates: intermediates, CurrentTime: a.Now(),
+	})
+	return err
+}
+
+// withToken shows the token with every request.
+type withToken struct {
+	*http.Transport
+	token func() (string, error)
+}
+
+// RoundTrip sends a request.
+func (t *withToken) RoundTrip(request *http.Request) (*http.Response, error) {
+	token, err := t.token()
+	if err != nil {
+		if request.Body != nil {
+			_ = request.Body.Close() // whoever refuses a request closes it
+		}
+		return nil, fmt.Errorf("%w: %w", errToken, err)
+	}
+	request = request.Clone(request.Context())
+	request.Header.Set("Authorization", "Bearer "+token)
+	return t.Transport.RoundTrip(request)
+}
