@@ -29,6 +29,9 @@ type Chain struct {
 // blockTime is slow enough for a machine with two cores and fast enough for a story.
 const blockTime = 500 * time.Millisecond
 
+// serviceAccount is what nodes run as; see config/access.
+const serviceAccount = "sei-node"
+
 // snapshotInterval is how many blocks are between two snapshots of a provider.
 const snapshotInterval = 15
 
@@ -39,6 +42,10 @@ func (c *Cluster) NewChain(ctx context.Context, id string, validators int) (*Cha
 		return nil, err
 	}
 	if err := c.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: id}}); err != nil {
+		return nil, err
+	}
+	// The ServiceAccount of its nodes, and what their access proxies may ask.
+	if err := c.install(ctx, "access/proxy_binding", "sei-nodes", id); err != nil {
 		return nil, err
 	}
 	if err := c.Apply(ctx, manifests); err != nil {
@@ -119,7 +126,7 @@ func (c *Chain) ValidatorNames() []string {
 func (c *Chain) Spec() v1alpha1.SeiNodeSpec {
 	small := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"), corev1.ResourceMemory: resource.MustParse("64Mi")}
 	return v1alpha1.SeiNodeSpec{
-		ChainID: c.ID, Image: ImageV1,
+		ChainID: c.ID, Image: ImageV1, ServiceAccountName: serviceAccount,
 		Peers:      []v1alpha1.PeerSource{{Label: &v1alpha1.LabelPeers{Selector: map[string]v1alpha1.LabelValue{v1alpha1.LabelChain: v1alpha1.LabelValue(c.ID)}}}},
 		Genesis:    &v1alpha1.GenesisSource{ConfigMap: &v1alpha1.ConfigMapEntry{Name: c.ID + "-genesis", Key: "genesis.json"}},
 		Resources:  &corev1.ResourceRequirements{Requests: small},

@@ -39,23 +39,30 @@ const (
 // InstallOperator installs what config/ ships, with the images of this tree, and waits
 // until the operator is at work.
 func (c *Cluster) InstallOperator(ctx context.Context) error {
-	for _, dir := range []string{"crd", "rbac", "operator"} {
-		files, err := filepath.Glob(filepath.Join(c.programs.root, "config", dir, "*.yaml"))
-		if err != nil {
+	for _, part := range []string{"crd/*", "rbac/*", "access/people", "access/proxy", "operator/*"} {
+		if err := c.install(ctx, part, "registry.example.com/sei/", "sei-operator.lab/"); err != nil {
 			return err
-		}
-		for _, file := range files {
-			manifest, err := os.ReadFile(file)
-			if err != nil {
-				return err
-			}
-			manifest = bytes.ReplaceAll(manifest, []byte("registry.example.com/sei/"), []byte("sei-operator.lab/"))
-			if err := c.Apply(ctx, manifest); err != nil {
-				return fmt.Errorf("installing %s: %w", file, err)
-			}
 		}
 	}
 	return c.OperatorAtWork(ctx)
+}
+
+// install applies manifests of config/, with something else in the place of what they say.
+func (c *Cluster) install(ctx context.Context, part, old, now string) error {
+	files, err := filepath.Glob(filepath.Join(c.programs.root, "config", part+".yaml"))
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		manifest, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		if err := c.Apply(ctx, bytes.ReplaceAll(manifest, []byte(old), []byte(now))); err != nil {
+			return fmt.Errorf("installing %s: %w", file, err)
+		}
+	}
+	return nil
 }
 
 // OperatorAtWork waits until the operator's Deployment is as wanted.
