@@ -13,6 +13,10 @@ MODULES := $(sort $(dir $(shell git ls-files --cached --others --exclude-standar
 # Those with code of ours; the others only pin what is built from elsewhere.
 CODE_MODULES := . lab lab/devchain
 
+# Tests with a live chain. They come last and one after the other: what else happens on the
+# machine happens to the chain, too.
+LIVE := $(addprefix github.com/sei-operator/sei-operator/test/,e2e chaos)
+
 .PHONY: help
 help: ## List the targets.
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,8 +26,11 @@ test: verify lint ## Everything CI checks: generated files, lint, and all tests 
 	go run -C lab . kube build
 	@if go run -C lab . check; then go run -C lab . build; fi
 	@for module in $(CODE_MODULES); do \
-		echo "== go test -race ($$module)"; (cd $$module && go test -race -timeout 45m ./...); \
+		echo "== go test -race ($$module)"; \
+		(cd $$module && go test -race -timeout 45m $$(go list ./... | grep -vFx "$$(printf '%s\n' $(LIVE))")); \
 	done
+	@echo "== go test (a real cluster and a live chain)"
+	go test -p 1 -timeout 45m $(LIVE)
 
 .PHONY: lab-up
 lab-up: ## Start a real Kubernetes cluster on this machine, with the images of this tree; needs root.
@@ -32,6 +39,21 @@ lab-up: ## Start a real Kubernetes cluster on this machine, with the images of t
 .PHONY: lab-down
 lab-down: ## End it, and remove everything of it but the logs.
 	go run -C lab . down
+
+.PHONY: demo
+demo: ## Show the operator at work: a real cluster, a chain, and the stories it is for; needs root.
+	go run ./test/demo
+
+.PHONY: demo-down
+demo-down: lab-down ## End the demo, with its cluster.
+
+.PHONY: stories
+stories: ## Tell all stories end to end, each with its time; needs root. "make test" tells them too.
+	SEI_LAB_NODE=required go test ./test/e2e -v -count=1 -timeout 40m
+
+.PHONY: chaos
+chaos: ## Let faults happen to a live chain under load: FOR=2m is how long, SEED=1 which; needs root.
+	SEI_LAB_NODE=required go test ./test/chaos -v -count=1 -timeout 0 -args -seed=$(or $(SEED),1) -for=$(or $(FOR),2m)
 
 REPOSITORY ?= sei-operator.lab
 TAG ?= dev
@@ -64,7 +86,7 @@ mutate: ## Change the decisions of internal/plan one by one; print which changes
 	go run ./tools/mutate -argued docs/design/mutants.md ./internal/plan -rapid.checks=20 -rapid.seed=1 -rapid.shrinktime=1ms -rapid.nofailfile
 
 .PHONY: test-chain
-test-chain: ## The life of a chain under load, long: about two minutes of blocks around each event (BLOCKS=300).
+test-chain: ## The life of a chain under load, long: at least a minute and a half of blocks around each event (BLOCKS=300).
 	go test -C lab/devchain ./likeness -run '^TestChain$$' -v -timeout 60m -args -blocks=$(or $(BLOCKS),300)
 
 .PHONY: lint

@@ -69,7 +69,7 @@ func labImages(ctx context.Context) ([]images.Made, error) {
 	}
 	started := time.Now()
 	var all []images.Made
-	for _, recipe := range append(images.Catalogue(), images.Pause) {
+	for _, recipe := range append(images.Catalogue(), images.Pause, images.StateSize) {
 		made, err := maker.Make(ctx, recipe)
 		if err != nil {
 			return nil, err

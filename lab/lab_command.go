@@ -4,12 +4,14 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -28,7 +30,7 @@ const withoutRoot = `You are not root, so this is a control plane with stand-in 
 
 func labCommands() []*cobra.Command {
 	return []*cobra.Command{
-		labCheckCommand(), labBuildCommand(), labUpCommand(), labDownCommand(), labStatusCommand(), labRunCommand(),
+		labCheckCommand(), labBuildCommand(), labUpCommand(), labDownCommand(), labStatusCommand(), labInfoCommand(), labRunCommand(),
 		labExecCommand(), labLoadCommand(), imagesCommand(), serveCommand(), initCommand(), insideCommand(),
 	}
 }
@@ -145,9 +147,29 @@ func labStatusCommand() *cobra.Command {
 	}
 }
 
+func labInfoCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "info",
+		Short: "Tell where the background cluster is, as the line of JSON that \"run\" writes",
+		Args:  cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			background, err := background(realCluster)
+			if err != nil {
+				return err
+			}
+			info, err := background.Info()
+			if err != nil {
+				return err
+			}
+			return json.NewEncoder(command.OutOrStdout()).Encode(info)
+		},
+	}
+}
+
 func labRunCommand() *cobra.Command {
 	var dir string
 	var install, load []string
+	var ours bool
 	command := &cobra.Command{
 		Use:   "run",
 		Short: "Run a real cluster until standard input ends, for tests; needs root",
@@ -161,11 +183,19 @@ func labRunCommand() *cobra.Command {
 				_, _ = io.Copy(io.Discard, command.InOrStdin())
 				cancel(errors.New("standard input has ended"))
 			}()
+			if ours {
+				made, err := labImages(ctx)
+				if err != nil {
+					return err
+				}
+				load = append(load, archives(made)...)
+			}
 			return runLab(ctx, dir, command.OutOrStdout(), install, load)
 		},
 	}
 	command.Flags().StringVar(&dir, "dir", "", "directory of the cluster (default: a new one in the lab's cache)")
 	command.Flags().StringArrayVar(&install, "install", nil, "manifests that the cluster begins with, a file or a directory (may be repeated)")
+	command.Flags().BoolVar(&ours, "images", false, "give the node the images of this tree, as \"up\" does")
 	command.Flags().StringArrayVar(&load, "load", nil, "OCI archive of an image that the node begins with, besides the pause image (may be repeated)")
 	return command
 }
@@ -252,27 +282,35 @@ func insideCommand() *cobra.Command {
 }
 
 func labExecCommand() *cobra.Command {
-	return &cobra.Command{
+	var member int
+	command := &cobra.Command{
 		Use:   "exec -- COMMAND [ARGUMENT...]",
-		Short: "Run a command of this machine in the network of the background cluster",
+		Short: "Run a command of this machine in the network of the background cluster, or of another",
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(command *cobra.Command, arguments []string) error {
 			ctx, stop := interruptible(command.Context())
 			defer stop()
-			background, err := background(realCluster)
-			if err != nil {
-				return err
-			}
-			info, err := background.Info()
-			if err != nil {
-				return err
-			}
 			inner := exec.CommandContext(ctx, arguments[0], arguments[1:]...)
 			inner.Stdin, inner.Stdout, inner.Stderr = os.Stdin, os.Stdout, os.Stderr
-			inner.Env = append(os.Environ(), "KUBECONFIG="+info.Kubeconfig)
-			return node.Exec(info, inner)
+			// Ended by its input or by a signal, it may still have something to tell.
+			inner.Cancel = func() error { return inner.Process.Signal(syscall.SIGTERM) }
+			if member == 0 {
+				background, err := background(realCluster)
+				if err != nil {
+					return err
+				}
+				info, err := background.Info()
+				if err != nil {
+					return err
+				}
+				member = info.Components["lab"]
+				inner.Env = append(os.Environ(), "KUBECONFIG="+info.Kubeconfig)
+			}
+			return node.Exec(member, inner)
 		},
 	}
+	command.Flags().IntVar(&member, "process", 0, "a process of another cluster, as \"run\" tells them, for example that of \"lab\"")
+	return command
 }
 
 func labLoadCommand() *cobra.Command {

@@ -42,6 +42,9 @@ func Catalogue() []Recipe {
 // Pause is what holds the namespaces of a pod.
 var Pause = Recipe{Name: "pause", Tag: "1", Module: "lab", Package: "./images/pause", User: NonRoot}
 
+// StateSize is what measures a volume in the stories, as a Job of a person's would.
+var StateSize = Recipe{Name: "state-size", Tag: "1", Module: "lab", Package: "./images/statesize", User: NonRoot}
+
 // Maker makes images.
 type Maker struct {
 	// Repository is the beginning of every image's name, Tag the end of those that

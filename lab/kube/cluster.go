@@ -34,6 +34,7 @@ type Info struct {
 	Dir            string         `json:"dir"`
 	Logs           string         `json:"logs"`
 	AuditLog       string         `json:"auditLog"`
+	Control        string         `json:"control"` // a socket that takes "restart NAME"
 	PID            int            `json:"pid"`
 	Components     map[string]int `json:"components"` // process ids by name
 	// Health has URLs at which daemons say how they are.
@@ -110,6 +111,7 @@ func (c *Cluster) start(ctx context.Context) error {
 		Dir:            c.paths.dir,
 		Logs:           c.paths.logs(),
 		AuditLog:       c.paths.audit(),
+		Control:        c.paths.control(),
 		PID:            os.Getpid(),
 		Components:     map[string]int{},
 		Health:         c.workers.Health(c.network),

@@ -28,6 +28,7 @@ func (p paths) config(name string) string    { return filepath.Join(p.state(), n
 func (p paths) kubeconfig() string           { return p.config("kubeconfig") }
 func (p paths) kubeconfigOf(n string) string { return p.config(n + ".kubeconfig") }
 func (p paths) kubectlCache() string         { return p.config("kubectl-cache") }
+func (p paths) control() string              { return p.config("control") }
 
 // masters is the group that may do everything.
 const masters = "system:masters"

@@ -17,6 +17,11 @@ func Run(ctx context.Context, dir string, binaries *build.ControlPlane, ready fu
 		}
 		return fmt.Errorf("the cluster did not start: %w", err)
 	}
+	stopListening, err := c.obey(ctx)
+	if err != nil {
+		return errors.Join(err, c.Stop())
+	}
+	defer stopListening()
 	if err := ready(c.Info); err != nil {
 		return errors.Join(err, c.Stop())
 	}

@@ -17,12 +17,12 @@ import (
 
 // Exec runs a command of the machine in the lab's network, where pods and Services
 // are reached by their addresses. Names are the cluster's DNS server's business,
-// which the command does not know of by itself.
-func Exec(info kube.Info, command *exec.Cmd) error {
+// which the command does not know of by itself. member is a process of the lab.
+func Exec(member int, command *exec.Cmd) error {
 	if os.Geteuid() != 0 {
 		return ErrNotRoot
 	}
-	namespace, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", info.Components["kubelet"]))
+	namespace, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", member))
 	if err != nil {
 		return fmt.Errorf("cannot find the lab's network: %w", err)
 	}

@@ -30,6 +30,9 @@ type Spec struct {
 	Files []*os.File
 	// Namespaces (CLONE_NEW...) are the process's own, and its descendants'.
 	Namespaces uintptr
+
+	// continued keeps what was in the log.
+	continued bool
 }
 
 // Group is a set of processes that end together.
@@ -100,8 +103,35 @@ func (g *Group) Run(ctx context.Context, spec Spec) error {
 	return nil
 }
 
+// Restart kills a process that Start started, and starts it again. Its log goes on.
+func (g *Group) Restart(name string) error {
+	g.mu.Lock()
+	var old *Process
+	for _, p := range g.processes {
+		if p.Name == name && !p.mayEnd {
+			old = p
+		}
+	}
+	if old == nil {
+		g.mu.Unlock()
+		return fmt.Errorf("no process is called %s", name)
+	}
+	old.mayEnd = true
+	g.mu.Unlock()
+	_ = old.command.Process.Kill() // Already gone is what we want.
+	<-old.done
+	again := old.spec
+	again.continued = true
+	_, err := g.start(again, false)
+	return err
+}
+
 func (g *Group) start(spec Spec, mayEnd bool) (*Process, error) {
-	log, err := os.OpenFile(spec.Log, os.O_CREATE|os.O_WRONLY|os.O_TRUNC|os.O_APPEND, 0o644)
+	mode := os.O_CREATE | os.O_WRONLY | os.O_APPEND
+	if !spec.continued {
+		mode |= os.O_TRUNC
+	}
+	log, err := os.OpenFile(spec.Log, mode, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("cannot start %s without its log file: %w", spec.Name, err)
 	}
@@ -130,7 +160,7 @@ func (g *Group) start(spec Spec, mayEnd bool) (*Process, error) {
 	if err := <-r.result; err != nil {
 		return nil, fmt.Errorf("cannot start %s: %w", spec.Name, err)
 	}
-	p := &Process{Name: spec.Name, PID: command.Process.Pid, Log: spec.Log, command: command, mayEnd: mayEnd, done: make(chan struct{})}
+	p := &Process{Name: spec.Name, PID: command.Process.Pid, Log: spec.Log, spec: spec, command: command, mayEnd: mayEnd, done: make(chan struct{})}
 	g.processes = append(g.processes, p)
 	go g.wait(p)
 	return p, nil
@@ -139,10 +169,10 @@ func (g *Group) start(spec Spec, mayEnd bool) (*Process, error) {
 func (g *Group) wait(p *Process) {
 	_ = p.command.Wait() // ProcessState says it better.
 	g.mu.Lock()
-	stopping := g.stopping
+	expected := g.stopping || p.mayEnd
 	g.mu.Unlock()
 	close(p.done)
-	if stopping || p.mayEnd {
+	if expected {
 		return
 	}
 	select {

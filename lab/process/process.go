@@ -16,6 +16,7 @@ type Process struct {
 	PID  int
 	Log  string
 
+	spec    Spec
 	command *exec.Cmd
 	mayEnd  bool
 	done    chan struct{}

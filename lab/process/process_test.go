@@ -220,3 +220,34 @@ func TestTail(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// A restart is no end that anybody has to hear of; the next end is.
+func TestRestart(t *testing.T) {
+	g := newGroup(t)
+	spec := shell(t, "echo started; exec sleep 1000")
+	old := start(t, g, spec)
+	if err := g.Restart("child"); err != nil {
+		t.Fatal(err)
+	}
+	if Alive(old.PID) {
+		t.Error("the old process is alive")
+	}
+	running := g.Processes()
+	if len(running) != 1 || running[0].PID == old.PID || !Alive(running[0].PID) {
+		t.Fatalf("after the restart there is %v", running)
+	}
+	select {
+	case dead := <-g.Exited():
+		t.Errorf("process %d is said to have ended by itself", dead.PID)
+	default:
+	}
+	if err := running[0].command.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if dead := <-g.Exited(); dead.PID != running[0].PID {
+		t.Errorf("process %d has ended, not %d", dead.PID, running[0].PID)
+	}
+	if err := g.Restart("nobody"); err == nil {
+		t.Error("a process that does not exist was restarted")
+	}
+}

@@ -147,7 +147,7 @@ type lab struct {
 }
 
 func startLab(ctx context.Context) (*lab, error) {
-	root, err := repositoryRoot()
+	root, err := RepositoryRoot()
 	if err != nil {
 		return nil, err
 	}
@@ -204,8 +204,8 @@ func (l *lab) stop() error {
 	return l.command.Wait()
 }
 
-// repositoryRoot is the folder above the tests' own that holds the lab.
-func repositoryRoot() (string, error) {
+// RepositoryRoot is the folder above the working directory that holds the lab.
+func RepositoryRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", err
@@ -216,7 +216,7 @@ func repositoryRoot() (string, error) {
 		}
 		parent := filepath.Dir(dir)
 		if parent == dir {
-			return "", errors.New("there is no lab/go.mod above the working directory: run the tests inside the repository")
+			return "", errors.New("there is no lab/go.mod above the working directory: work inside the repository")
 		}
 		dir = parent
 	}

@@ -43,7 +43,7 @@ func ofSidecars(right string) bool {
 }
 
 func (c *Cluster) checkRole() error {
-	root, err := repositoryRoot()
+	root, err := RepositoryRoot()
 	if err != nil {
 		return err
 	}

@@ -28,13 +28,18 @@ func Eventually[T client.Object](tb testing.TB, c client.WithWatch, key types.Na
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), patience)
 	defer cancel()
-	found, err := until(ctx, c, key, what, func(kind watch.EventType, object T) bool {
-		return kind != watch.Deleted && ok(object)
-	})
+	found, err := Until(ctx, c, key, what, ok)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	return found
+}
+
+// Until is Eventually for who is no test, and for as long as the context lasts.
+func Until[T client.Object](ctx context.Context, c client.WithWatch, key types.NamespacedName, what string, ok func(T) bool) (T, error) {
+	return until(ctx, c, key, what, func(kind watch.EventType, object T) bool {
+		return kind != watch.Deleted && ok(object)
+	})
 }
 
 // Gone returns when the object is no longer there, also if another one of the same

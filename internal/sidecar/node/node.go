@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/sei-operator/sei-operator/internal/seid"
+	"github.com/sei-operator/sei-operator/internal/sidecar/api"
 	"github.com/sei-operator/sei-operator/internal/sidecar/configure"
 	"github.com/sei-operator/sei-operator/internal/sidecar/consent"
 	"github.com/sei-operator/sei-operator/internal/sidecar/supervisor"
@@ -50,6 +51,8 @@ type Node struct {
 	connections int
 	// sample is what seid itself said last.
 	sample sample
+	// upgrade is the one that was known at that sample.
+	upgrade api.Upgrade
 	// space is how full the data volume is; zero while it is not known.
 	free, total int64
 	// doing is what is being done about seid, and since when; trouble why the last

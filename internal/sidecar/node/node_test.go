@@ -75,6 +75,44 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
+// TestAnUpgradeThatStandsInTheWayIsNews: a node that stalls one block below an upgrade
+// is alive, and nothing else about it changes.
+func TestAnUpgradeThatStandsInTheWayIsNews(t *testing.T) {
+	clock := clocktesting.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	n := New(Options{Home: seid.Home(t.TempDir()), Clock: clock})
+	planned, produced := &seid.Metrics{Upgrades: []seid.Upgrade{{Name: "v7", Height: 101}}}, clock.Now()
+	for _, step := range []struct {
+		what    string
+		height  int64
+		age     time.Duration
+		metrics *seid.Metrics
+		news    bool
+	}{
+		{"RPC answers", 98, 0, &seid.Metrics{}, true},
+		{"a block", 99, 0, &seid.Metrics{}, false},
+		{"an upgrade is planned", 99, 0, planned, true},
+		{"one block below", 100, 0, planned, false},
+		{"nothing comes", 100, time.Hour, planned, true},
+		{"still nothing", 100, 0, planned, false},
+		{"the chain goes on", 101, 0, planned, true},
+		{"another block", 102, 0, planned, false},
+	} {
+		clock.Step(step.age)
+		changed := n.Changed()
+		n.believe(sample{status: &seid.Status{LatestBlockHeight: step.height, LatestBlockTime: produced}, metrics: step.metrics})
+		select {
+		case <-changed:
+			if !step.news {
+				t.Errorf("%s: it was told of", step.what)
+			}
+		default:
+			if step.news {
+				t.Errorf("%s: nobody was told", step.what)
+			}
+		}
+	}
+}
+
 // TestFiguresThatAreNotKnownAreAbsent: a zero would be a lie that alerts believe.
 func TestFiguresThatAreNotKnownAreAbsent(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

@@ -52,8 +52,7 @@ func (n *Node) keepSampling(ctx context.Context) {
 	}
 }
 
-// take makes one sample. It wakes nobody unless RPC began or ceased to answer: what
-// changes with every block is no event.
+// take makes one sample.
 func (n *Node) take(ctx context.Context, alive bool) {
 	ctx, cancel := context.WithTimeout(ctx, sampleTimeout)
 	defer cancel()
@@ -69,14 +68,25 @@ func (n *Node) take(ctx context.Context, alive bool) {
 	}
 	current, stateErr := n.opts.Supervisor.State(ctx)
 	n.mu.Lock()
-	before := n.sample
-	n.sample, n.free, n.total = next, free, total
+	n.free, n.total = free, total
 	if stateErr == nil && n.connected && current.Instance == n.state.Instance {
 		// A watch tells of changes of the process; these change without one.
 		n.state.Identity, n.state.SignHeight = current.Identity, current.SignHeight
 	}
 	n.mu.Unlock()
-	if (before.status == nil) != (next.status == nil) {
+	n.believe(next)
+}
+
+// believe keeps a sample. It wakes nobody unless RPC began or ceased to answer, or an
+// upgrade came into sight, stands in the way, or is over: what changes with every block
+// is no event.
+func (n *Node) believe(next sample) {
+	n.mu.Lock()
+	upgrade := upgradeOf(n.state, n.connected, next, n.opts.Clock.Now())
+	news := (n.sample.status == nil) != (next.status == nil) || n.upgrade != upgrade
+	n.sample, n.upgrade = next, upgrade
+	n.mu.Unlock()
+	if news {
 		n.update(func() {})
 	}
 }

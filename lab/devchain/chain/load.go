@@ -21,8 +21,9 @@ type Load struct {
 	cancel            context.CancelFunc
 }
 
-// StartLoad begins to send. Nodes that do not answer are passed over.
-func StartLoad(ctx context.Context, nodes []*Node, perSecond int) *Load {
+// StartLoad begins to send. Nodes that do not answer are passed over. They are asked for
+// anew each time, so some may come and go.
+func StartLoad(ctx context.Context, nodes func() []*Node, perSecond int) *Load {
 	ctx, cancel := context.WithCancel(ctx)
 	load := &Load{cancel: cancel}
 	var number atomic.Int64
@@ -38,9 +39,13 @@ func StartLoad(ctx context.Context, nodes []*Node, perSecond int) *Load {
 					return
 				case <-ticker.C:
 				}
+				to := nodes()
+				if len(to) == 0 {
+					continue
+				}
 				n := number.Add(1)
 				tx := app.SetTx(fmt.Sprintf("load/%d", n%loadKeys), fmt.Sprintf("%d at %d", n, time.Now().UnixNano()))
-				if nodes[int(n)%len(nodes)].Send(ctx, tx) == nil {
+				if to[int(n)%len(to)].Send(ctx, tx) == nil {
 					load.accepted.Add(1)
 				} else {
 					load.refused.Add(1)

@@ -40,6 +40,9 @@ type Record struct {
 // watchInterval is how often the nodes are asked: there is nothing to wait on.
 const watchInterval = 50 * time.Millisecond
 
+// watchTimeout bounds one question: a node that hangs must not hide what others do.
+const watchTimeout = 2 * time.Second
+
 // Watch begins to record. The nodes are asked for anew each time, so some may come.
 func Watch(ctx context.Context, nodes func() []*Node) *Watcher {
 	ctx, cancel := context.WithCancel(ctx)
@@ -70,13 +73,15 @@ func (w *Watcher) Stop() {
 
 // look asks every node once, all at the same time.
 func (w *Watcher) look(ctx context.Context) {
+	asked, cancel := context.WithTimeout(ctx, watchTimeout)
+	defer cancel()
 	var asking sync.WaitGroup
 	for _, node := range w.nodes() {
 		if node.Mode == home.Seed {
 			continue
 		}
 		asking.Go(func() {
-			height, hash, err := node.AppHash(ctx)
+			height, hash, err := node.AppHash(asked)
 			w.tell(func(r *Record) {
 				if err != nil {
 					delete(r.Heights, node.Name)

@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	blocks = flag.Int64("blocks", 6, "how many blocks the chain makes under load before and after each event; 300 are about two minutes")
+	blocks = flag.Int64("blocks", 45, "how many blocks the chain makes under load before and after each event; with 45 it lives for two minutes")
 	load   = flag.Int("load", 20, "transactions per second")
 )
 
@@ -38,7 +38,7 @@ func TestChain(t *testing.T) {
 	startAll(t, local, v1)
 	l := &life{Local: local, t: t, validators: local.All(), watcher: chain.Watch(t.Context(), local.All)}
 	defer l.watcher.Stop()
-	sending := chain.StartLoad(t.Context(), l.validators, *load)
+	sending := chain.StartLoad(t.Context(), func() []*chain.Node { return l.validators }, *load)
 	defer sending.Stop()
 	untilHeight(t, l.validators[0], 1)
 	t.Logf("first block after %.1f s", time.Since(begun).Seconds())

@@ -151,12 +151,18 @@ func until(t *testing.T, what string, met func(context.Context) bool) {
 func untilHeight(t *testing.T, n *chain.Node, height int64) chain.Status {
 	t.Helper()
 	var last chain.Status
-	until(t, fmt.Sprintf("%s reaches height %d", n.Name, height), func(ctx context.Context) bool {
-		alive(t, n)
-		status, err := n.Status(ctx)
-		last = status
-		return err == nil && status.Height >= height
-	})
+	// However long it takes: only a chain that stands still is given up.
+	for last.Height < height {
+		next := min(height, last.Height+1)
+		until(t, fmt.Sprintf("%s reaches height %d, on its way to %d", n.Name, next, height), func(ctx context.Context) bool {
+			alive(t, n)
+			status, err := n.Status(ctx)
+			if err == nil && status.Height >= next {
+				last = status
+			}
+			return last.Height >= next
+		})
+	}
 	return last
 }
 

@@ -25,7 +25,7 @@ func main() {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(upCommand(), makeCommand())
+	root.AddCommand(upCommand(), makeCommand(), watchCommand(), upgradeCommand())
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "devchain:", err)
 		os.Exit(1)
@@ -136,7 +136,7 @@ func (u *up) run(ctx context.Context) (err error) {
 func (u *up) watch(ctx context.Context, nodes *chain.Local) error {
 	started := time.Now()
 	watcher := chain.Watch(ctx, nodes.All)
-	load := chain.StartLoad(ctx, nodes.Nodes, u.load)
+	load := chain.StartLoad(ctx, nodes.All, u.load)
 	if err := watcher.Until(ctx, func(r chain.Record) bool { return r.Height() >= 2 }); err == nil {
 		fmt.Fprintf(os.Stderr, "the chain makes blocks after %.1f s; homes and logs are in %s\n", time.Since(started).Seconds(), u.dir)
 		for _, node := range nodes.Nodes {

@@ -1,0 +1,225 @@
+package chaos_test
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/sei-operator/sei-operator/api/v1alpha1"
+	"github.com/sei-operator/sei-operator/test/live"
+)
+
+// The fleet of the chain.
+const (
+	fleet    = "rpc"
+	replicas = 2
+)
+
+// fault is something that happens. It tells to whom, and returns when it has happened: what
+// comes of it is another matter.
+type fault struct {
+	name   string
+	strike func(context.Context, *chaos) (string, error)
+}
+
+var faults = []fault{
+	onAny("a StatefulSet is deleted", (*chaos).deleteStatefulSet),
+	onAny("a pod is deleted", (*chaos).deletePod),
+	onAny("seid is killed", (*chaos).killSeid),
+	onAny("a sidecar is killed", (*chaos).killSidecar),
+	onAny("seid is restarted in place", (*chaos).restart),
+	onAny("the Service and the ConfigMap of a node are deleted", (*chaos).deleteAround),
+	onAny("a pod is deleted while the operator is away", (*chaos).deletePodUnseen),
+	onOwn("a node is paused and resumed", (*chaos).pause),
+	onOwn("an image that cannot be pulled, then corrected", (*chaos).wrongImage),
+	onOwn("an override is changed", (*chaos).override),
+	onOwn("the template of a pod is changed", (*chaos).template),
+	onOwn("a node is deleted and made again on its volume", (*chaos).makeAgain),
+	onAny("a node is held and released", (*chaos).hold),
+	onFleet("the fleet gets another template", (*chaos).roll),
+	onFleet("the fleet is scaled up and down", (*chaos).scale),
+	{"the operator is killed", func(ctx context.Context, c *chaos) (string, error) {
+		return "the operator is killed", c.KillOperator(ctx)
+	}},
+	daemon("kubelet"), daemon("kube-apiserver"), daemon("etcd"), daemon("kube-controller-manager"), daemon("kube-scheduler"),
+}
+
+// onAny strikes any node, onOwn one that no fleet looks after.
+func onAny(name string, strike func(*chaos, context.Context, string) error) fault {
+	return on(name, (*chaos).names, strike)
+}
+
+func onOwn(name string, strike func(*chaos, context.Context, string) error) fault {
+	return on(name, func(c *chaos) []string { return append(c.ValidatorNames(), "archive", "provider") }, strike)
+}
+
+func on(name string, nodes func(*chaos) []string, strike func(*chaos, context.Context, string) error) fault {
+	return fault{name, func(ctx context.Context, c *chaos) (string, error) {
+		node := c.one(nodes(c)...)
+		return fmt.Sprintf("%s (%s)", name, node), strike(c, ctx, node)
+	}}
+}
+
+func onFleet(name string, strike func(*chaos, context.Context) error) fault {
+	return fault{name, func(ctx context.Context, c *chaos) (string, error) { return name, strike(c, ctx) }}
+}
+
+func daemon(program string) fault {
+	name := program + " is killed and started again"
+	return fault{name, func(ctx context.Context, c *chaos) (string, error) { return name, c.Restart(ctx, program) }}
+}
+
+func (c *chaos) deleteStatefulSet(ctx context.Context, node string) error {
+	return c.Client.Delete(ctx, &appsv1.StatefulSet{ObjectMeta: c.meta(node)})
+}
+
+func (c *chaos) deletePod(ctx context.Context, node string) error {
+	return c.Client.Delete(ctx, &corev1.Pod{ObjectMeta: c.meta(node + "-0")})
+}
+
+func (c *chaos) deletePodUnseen(ctx context.Context, node string) error {
+	if err := c.StopOperator(ctx); err != nil {
+		return err
+	}
+	old, err := c.Pod(ctx, node)
+	if err != nil {
+		return err
+	}
+	if err := c.deletePod(ctx, node); err != nil {
+		return err
+	}
+	// The node needs nobody to come back.
+	if _, err := c.NewPod(ctx, node, old); err != nil {
+		return err
+	}
+	return c.StartOperator(ctx)
+}
+
+func (c *chaos) deleteAround(ctx context.Context, node string) error {
+	if err := c.Client.Delete(ctx, &corev1.Service{ObjectMeta: c.meta(node)}); err != nil {
+		return err
+	}
+	return c.Client.DeleteAllOf(ctx, &corev1.ConfigMap{}, client.InNamespace(c.ID), client.MatchingLabels{v1alpha1.LabelNode: node})
+}
+
+func (c *chaos) killSeid(ctx context.Context, node string) error { return c.kill(ctx, node, "seid") }
+
+func (c *chaos) killSidecar(ctx context.Context, node string) error {
+	return c.kill(ctx, node, "sei-sidecar")
+}
+
+func (c *chaos) kill(ctx context.Context, node, program string) error {
+	pod, err := c.Pod(ctx, node)
+	if err != nil {
+		return err
+	}
+	return c.Kill(pod, program)
+}
+
+func (c *chaos) restart(ctx context.Context, node string) error {
+	_, err := c.RestartSeid(ctx, node)
+	return err
+}
+
+func (c *chaos) pause(ctx context.Context, node string) error {
+	if err := c.Pause(ctx, node); err != nil {
+		return err
+	}
+	_, err := c.Unpause(ctx, node)
+	return err
+}
+
+func (c *chaos) wrongImage(ctx context.Context, node string) error {
+	image := func(image string) error {
+		return c.Edit(ctx, node, func(n *v1alpha1.SeiNode) { n.Spec.Image = image })
+	}
+	if err := image(live.ImageMissing); err != nil {
+		return err
+	}
+	if _, err := c.Wait(ctx, node, "an image that cannot be pulled", func(n *v1alpha1.SeiNode) bool {
+		return live.Condition(n, v1alpha1.ConditionReady).Reason == string(v1alpha1.ReasonImagePullBackOff)
+	}); err != nil {
+		return err
+	}
+	return image(live.ImageV1)
+}
+
+func (c *chaos) override(ctx context.Context, node string) error {
+	return c.Edit(ctx, node, func(n *v1alpha1.SeiNode) {
+		n.Spec.Overrides["config.mempool.size"] = fmt.Sprint(1000 + c.random.IntN(4000))
+	})
+}
+
+func (c *chaos) template(ctx context.Context, node string) error {
+	return c.Edit(ctx, node, func(n *v1alpha1.SeiNode) { n.Spec.Resources = c.resources() })
+}
+
+// resources are some that no node had before, most likely.
+func (c *chaos) resources() *corev1.ResourceRequirements {
+	return &corev1.ResourceRequirements{Requests: corev1.ResourceList{
+		corev1.ResourceCPU:    *resource.NewMilliQuantity(10+c.random.Int64N(30), resource.DecimalSI),
+		corev1.ResourceMemory: resource.MustParse("64Mi"),
+	}}
+}
+
+func (c *chaos) makeAgain(ctx context.Context, name string) error {
+	node, err := c.Ready(ctx, name)
+	if err != nil {
+		return err
+	}
+	if err := c.Client.Delete(ctx, node); err != nil {
+		return err
+	}
+	if err := c.Gone(ctx, node.DeepCopy()); err != nil {
+		return err
+	}
+	return c.Client.Create(ctx, &v1alpha1.SeiNode{
+		ObjectMeta: metav1.ObjectMeta{Namespace: node.Namespace, Name: node.Name, Labels: node.Labels}, Spec: node.Spec,
+	})
+}
+
+func (c *chaos) hold(ctx context.Context, node string) error {
+	for _, spec := range []v1alpha1.SeiNodeTaskSpec{
+		{Kind: v1alpha1.TaskKindHoldNode, HoldNode: &v1alpha1.HoldNodePayload{}},
+		{Kind: v1alpha1.TaskKindReleaseHold, ReleaseHold: &v1alpha1.ReleaseHoldPayload{}},
+	} {
+		task, err := c.Task(ctx, node, spec)
+		if err != nil {
+			return err
+		}
+		if task.Status.Phase != v1alpha1.TaskPhaseComplete {
+			return fmt.Errorf("%s of %s: %s", spec.Kind, node, task.Status.Message)
+		}
+	}
+	return nil
+}
+
+func (c *chaos) roll(ctx context.Context) error {
+	return c.EditFleet(ctx, fleet, func(f *v1alpha1.SeiNodeDeployment) { f.Spec.Template.Spec.Resources = c.resources() })
+}
+
+// scale adds a node, and takes it away once it is there. Its volume stays for the next time.
+func (c *chaos) scale(ctx context.Context) error {
+	to := func(count int32) error {
+		if err := c.EditFleet(ctx, fleet, func(f *v1alpha1.SeiNodeDeployment) { f.Spec.Replicas = &count }); err != nil {
+			return err
+		}
+		_, err := live.Until(ctx, c.Cluster, c.Key(fleet), fmt.Sprintf("a fleet of %d", count), func(f *v1alpha1.SeiNodeDeployment) bool {
+			return f.Status.ObservedGeneration == f.Generation && f.Status.AvailableReplicas == count && f.Status.Replicas == count
+		})
+		return err
+	}
+	if err := to(replicas + 1); err != nil {
+		return err
+	}
+	return to(replicas)
+}
+
+func (c *chaos) meta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: c.ID, Name: name}
+}

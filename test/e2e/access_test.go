@@ -1,0 +1,204 @@
+package e2e_test
+
+import (
+	"bytes"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/sei-operator/sei-operator/internal/sidecar/api"
+	"github.com/sei-operator/sei-operator/test/live"
+)
+
+// Ports of a node's pod.
+const (
+	proxyPort   = 8443
+	sidecarPort = 7777
+)
+
+// audience is whom tokens for sidecars are for.
+const audience = "sei-sidecar"
+
+// attempt is a call to a node, and the answer it must get.
+type attempt struct {
+	name, token, action string
+	// task is what is asked for; empty: the status.
+	task   string
+	path   string
+	status int
+	says   string
+}
+
+// Whoever may not touch a validator cannot, from outside or from its own pod.
+func (s *stage) access(t *testing.T) {
+	const name = "validator-3"
+	pod := s.pod(t, name)
+	before := must(live.Processes(pod, "seid"))(t)
+
+	s.account(t, s.ID, "viewer", rbacv1.RoleRef{Kind: "ClusterRole", Name: "sei-view"})
+	check(t, s.Client.Create(t.Context(), &rbacv1.Role{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.ID, Name: "may-hold"},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{"sei.io"}, Resources: []string{"seinodes/hold-node"}, Verbs: []string{"create"}}},
+	}))
+	s.account(t, s.ID, "holder", rbacv1.RoleRef{Kind: "Role", Name: "may-hold"})
+	s.account(t, metav1.NamespaceDefault, "stranger", rbacv1.RoleRef{})
+	viewer, holder := s.token(t, s.ID, "viewer", audience), s.token(t, s.ID, "holder", audience)
+
+	address, stop, err := s.Forward(t.Context(), name, proxyPort)
+	check(t, err)
+	defer stop()
+	for _, a := range []attempt{
+		{name: "health, by anybody", path: "/v0/livez", status: 200},
+		{name: "no token", action: api.ActionRead, status: 401, says: "no bearer token"},
+		{name: "no token, for metrics", path: "/v0/metrics", action: api.ActionRead, status: 401},
+		{name: "a token for the API server", token: s.token(t, s.ID, "viewer"), action: api.ActionRead, status: 401, says: audience},
+		{name: "an account of another namespace", token: s.token(t, metav1.NamespaceDefault, "stranger", audience), action: api.ActionRead, status: 403, says: "may not get"},
+		{name: "a viewer reads", token: viewer, action: api.ActionRead, status: 200},
+		{name: "a viewer acts", token: viewer, task: "restart-seid", action: "restart-seid", status: 403, says: "may not create seinodes/restart-seid"},
+		{name: "an action that the role does not name", token: holder, task: "restart-seid", action: "restart-seid", status: 403, says: "may not create"},
+		{name: "another action than was asked about", token: holder, task: "restart-seid", action: "hold-node", status: 403, says: "ActionMismatch"},
+	} {
+		s.try(t, "https://"+address, name, a)
+	}
+	s.loopback(t, name)
+	s.seidSees(t, pod)
+
+	// What is made for sidecars is of no use at the API server.
+	config := rest.AnonymousClientConfig(s.Config)
+	config.BearerToken = viewer
+	client := &http.Client{Transport: must(rest.TransportFor(config))(t)}
+	response := must(client.Get(s.Config.Host + "/version/../api/v1/namespaces/" + s.ID + "/pods"))(t)
+	check(t, response.Body.Close())
+	if response.StatusCode != http.StatusUnauthorized {
+		t.Errorf("a token for sidecars at the API server: %s", response.Status)
+	}
+	if after := must(live.Processes(pod, "seid"))(t); !slices.Equal(before, after) {
+		t.Error("seid was restarted by somebody who may not")
+	}
+}
+
+// account makes a ServiceAccount, with a role in the chain's namespace.
+func (s *stage) account(t *testing.T, namespace, name string, role rbacv1.RoleRef) {
+	t.Helper()
+	check(t, s.Client.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}))
+	if role.Name == "" {
+		return
+	}
+	check(t, s.Client.Create(t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.ID, Name: name}, RoleRef: role,
+		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: namespace, Name: name}},
+	}))
+}
+
+func (s *stage) token(t *testing.T, namespace, name string, audiences ...string) string {
+	t.Helper()
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: audiences}}
+	check(t, s.Client.SubResource("token").Create(t.Context(), account, request))
+	return request.Status.Token
+}
+
+// try makes an attempt.
+func (s *stage) try(t *testing.T, base, node string, a attempt) {
+	t.Helper()
+	method, path, body := http.MethodGet, "/v0/status", ""
+	if a.path != "" {
+		path = a.path
+	}
+	if a.task != "" {
+		method, path, body = http.MethodPost, "/v0/tasks", fmt.Sprintf(`{"id":%q,"type":%q,"params":{}}`, uuid.New(), a.task)
+	}
+	request := must(http.NewRequestWithContext(t.Context(), method, base+path, strings.NewReader(body)))(t)
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set(api.NodeUIDHeader, string(s.ready(t, node).UID))
+	if a.action != "" {
+		request.Header.Set(api.ActionHeader, a.action)
+	}
+	if a.token != "" {
+		request.Header.Set("Authorization", "Bearer "+a.token)
+	}
+	// Who answers is another matter: here it is about who asks.
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}} //nolint:gosec // see above
+	response, err := client.Do(request)
+	if err != nil {
+		t.Errorf("%s: %v", a.name, err)
+		return
+	}
+	defer response.Body.Close()
+	said := must(io.ReadAll(response.Body))(t)
+	if response.StatusCode != a.status || !bytes.Contains(said, []byte(a.says)) {
+		t.Errorf("%s: %s, %s", a.name, response.Status, said)
+	}
+	note("access: %-38s %s %s", a.name, response.Status, reason(said, a.status))
+}
+
+// reason is what a refusal says.
+func reason(said []byte, status int) string {
+	if status < 400 {
+		return ""
+	}
+	return strings.TrimSpace(string(said))
+}
+
+// loopback tries to get past the proxy, from where seid is.
+func (s *stage) loopback(t *testing.T, node string) {
+	t.Helper()
+	address, stop, err := s.Forward(t.Context(), node, sidecarPort)
+	check(t, err)
+	defer stop()
+	for _, scheme := range []string{"http", "https"} {
+		request := must(http.NewRequestWithContext(t.Context(), http.MethodGet, scheme+"://"+address+"/v0/status", nil))(t)
+		request.Header.Set(api.ActionHeader, api.ActionRead)
+		request.Header.Set(api.CallerHeader, "system:serviceaccount:sei-system:sei-operator")
+		client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}} //nolint:gosec // it is the caller who has to prove something
+		response, err := client.Do(request)
+		if err != nil {
+			note("access: a forged caller over loopback, by %s: %v", scheme, err)
+			continue
+		}
+		check(t, response.Body.Close())
+		if response.StatusCode < 400 {
+			t.Errorf("a forged caller over loopback, by %s: %s", scheme, response.Status)
+		}
+		note("access: a forged caller over loopback, by %s: %s", scheme, response.Status)
+	}
+}
+
+// seidSees asserts that nothing in the container of seid leads to the sidecar or to the
+// API server: neither files nor processes of others.
+func (s *stage) seidSees(t *testing.T, pod *corev1.Pod) {
+	t.Helper()
+	for _, secret := range []string{"/run/sei-loopback", "/etc/sei/access", "/etc/sei/rbac-proxy", "/var/run/secrets"} {
+		if _, err := os.Stat(must(s.File(pod, "seid", secret))(t)); !os.IsNotExist(err) {
+			t.Errorf("seid has %s: %v", secret, err)
+		}
+	}
+	// The same places in the proxy, or the check above says nothing.
+	for _, secret := range []string{"/run/sei-loopback/client.key", "/etc/sei/access/tls.key", "/var/run/secrets/kubernetes.io/serviceaccount/token"} {
+		if _, err := os.Stat(must(s.File(pod, "sei-rbac-proxy", secret))(t)); err != nil {
+			t.Errorf("the proxy has no %s: %v", secret, err)
+		}
+	}
+	seen := must(filepath.Glob(filepath.Join(must(s.File(pod, "seid", "/proc"))(t), "[0-9]*", "cmdline")))(t)
+	if len(seen) == 0 {
+		t.Error("seid sees no process, not even itself")
+	}
+	for _, path := range seen {
+		if line, err := os.ReadFile(path); err == nil && (bytes.Contains(line, []byte("rbac-proxy")) || bytes.Contains(line, []byte("serve"))) {
+			t.Errorf("seid sees the process %q", line)
+		}
+	}
+}

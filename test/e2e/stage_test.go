@@ -1,0 +1,242 @@
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/sei-operator/sei-operator/api/v1alpha1"
+	"github.com/sei-operator/sei-operator/test/live"
+)
+
+// stage is a chain on which stories are told, one after the other.
+type stage struct {
+	*live.Chain
+	watcher *live.Watcher
+}
+
+// load is how many transactions per second the chain carries meanwhile.
+const load = 10
+
+// newStage starts a chain under load, and its record.
+func newStage(t *testing.T, id string) *stage {
+	t.Helper()
+	if shared == nil {
+		t.Skip("there is no real cluster here")
+	}
+	chain := must(shared.NewChain(t.Context(), id, 4))(t)
+	s := &stage{Chain: chain}
+	// Not the test's context: that ends before its cleanup does.
+	s.watcher = must(chain.Watch(context.WithoutCancel(t.Context()), load))(t)
+	t.Cleanup(func() {
+		if err := s.watcher.Close(); err != nil {
+			t.Errorf("the recording of %s: %v", id, err)
+		}
+	})
+	return s
+}
+
+// must ends the test where something that has to work does not.
+func must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
+	}
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// story runs a story, and then asks the chain whether anything bad came of it.
+func (s *stage) story(t *testing.T, name string, tell func(*testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		began := time.Now()
+		defer func() {
+			outcome := "ok"
+			if t.Failed() {
+				outcome = "FAILED"
+			}
+			told.Lock()
+			defer told.Unlock()
+			told.stories = append(told.stories, told1{name, outcome, time.Since(began)})
+		}()
+		tell(t)
+		s.sound(t)
+	})
+}
+
+// sound asserts what holds after every story: all validators sign what comes from now
+// on, nobody has signed twice, and every node has the chain's state.
+func (s *stage) sound(t *testing.T) {
+	t.Helper()
+	check(t, s.watcher.Signs(t.Context(), s.watcher.Height(), s.ValidatorNames()...))
+	s.watcher.Read(func(r *live.Record) {
+		for _, complaint := range r.Complaints() {
+			t.Error(complaint)
+		}
+	})
+}
+
+// signed is the last block that a validator has signed so far.
+func (s *stage) signed(validator string) (height int64) {
+	s.watcher.Read(func(r *live.Record) { height = r.LastSigned(validator) })
+	return height
+}
+
+// gap waits until a validator signs steadily again, and tells for how long it did not
+// behind a block that it had signed.
+func (s *stage) gap(t *testing.T, validator string, behind int64) (gap live.Gap) {
+	t.Helper()
+	now := s.watcher.Height()
+	check(t, s.watcher.Until(t.Context(), validator+" to sign again", func(r *live.Record) bool {
+		last := r.LastSigned(validator)
+		return last > max(now, behind)+2 && r.Missed(validator, last-2, last) == 0
+	}))
+	s.watcher.Read(func(r *live.Record) { gap = r.LongestGap(validator, behind) })
+	return gap
+}
+
+// follows waits until nodes have a state that is newer than the chain's is now.
+func (s *stage) follows(t *testing.T, nodes ...string) {
+	t.Helper()
+	check(t, s.watcher.Follows(t.Context(), s.watcher.Height(), nodes...))
+}
+
+// identity is what has to stay through everything that is no person's wish.
+type identity struct {
+	volume types.UID
+	node   string
+}
+
+func (s *stage) identity(t *testing.T, name string) identity {
+	t.Helper()
+	node := &v1alpha1.SeiNode{}
+	check(t, s.Client.Get(t.Context(), s.Key(name), node))
+	if node.Status.DataVolume == nil {
+		t.Fatalf("%s has no volume", name)
+	}
+	// The claim itself is asked, not only what is said of it.
+	claim := &corev1.PersistentVolumeClaim{}
+	check(t, s.Client.Get(t.Context(), s.Key(node.Status.DataVolume.Name), claim))
+	return identity{claim.UID, node.Status.NodeID}
+}
+
+// same asserts that a node still is who it was.
+func (s *stage) same(t *testing.T, name string, before identity) {
+	t.Helper()
+	if now := s.identity(t, name); now != before {
+		t.Errorf("%s was %+v and is %+v", name, before, now)
+	}
+}
+
+// create creates nodes.
+func (s *stage) create(t *testing.T, nodes ...*v1alpha1.SeiNode) {
+	t.Helper()
+	for _, node := range nodes {
+		check(t, s.Client.Create(t.Context(), node))
+	}
+}
+
+// edit changes a node.
+func (s *stage) edit(t *testing.T, name string, change func(*v1alpha1.SeiNodeSpec)) {
+	t.Helper()
+	check(t, s.Edit(t.Context(), name, func(node *v1alpha1.SeiNode) { change(&node.Spec) }))
+}
+
+// ready waits until a node is ready and at rest.
+func (s *stage) ready(t *testing.T, name string) *v1alpha1.SeiNode {
+	t.Helper()
+	return must(s.Ready(t.Context(), name))(t)
+}
+
+func (s *stage) pod(t *testing.T, name string) *corev1.Pod {
+	t.Helper()
+	return must(s.Pod(t.Context(), name))(t)
+}
+
+// seid is the process of seid in a pod, of which there is exactly one.
+func (s *stage) seid(t *testing.T, pod *corev1.Pod) int {
+	t.Helper()
+	found := must(live.Processes(pod, "seid"))(t)
+	if len(found) != 1 {
+		t.Fatalf("in the pod %s there are %d processes of seid", pod.Name, len(found))
+	}
+	return found[0]
+}
+
+// syncedNode brings up a full node from a snapshot.
+func (s *stage) syncedNode(t *testing.T, name string) {
+	t.Helper()
+	check(t, s.watcher.Snapshot(t.Context()))
+	s.create(t, s.Node(name, s.StateSync))
+	s.ready(t, name)
+	s.follows(t, name)
+}
+
+// earliest is the first block that a node has.
+func (s *stage) earliest(t *testing.T, name string) string {
+	t.Helper()
+	var status struct {
+		Sync struct {
+			Earliest string `json:"earliest_block_height"`
+		} `json:"sync_info"`
+	}
+	check(t, json.Unmarshal(must(s.RPC(t.Context(), name, "status"))(t), &status))
+	return status.Sync.Earliest
+}
+
+// version is that of the seid that runs.
+func (s *stage) version(t *testing.T, name string) string {
+	t.Helper()
+	var info struct {
+		Response struct {
+			Version string `json:"version"`
+		} `json:"response"`
+	}
+	check(t, json.Unmarshal(must(s.RPC(t.Context(), name, "abci_info"))(t), &info))
+	return info.Response.Version
+}
+
+// has waits for a condition with a reason.
+func (s *stage) has(t *testing.T, name string, kind v1alpha1.ConditionType, reason v1alpha1.ConditionReason) {
+	t.Helper()
+	must(s.Wait(t.Context(), name, string(kind)+" "+string(reason), func(node *v1alpha1.SeiNode) bool {
+		return live.Condition(node, kind).Reason == string(reason)
+	}))(t)
+}
+
+// remove deletes nodes with their volumes, so that the next story has the machine to
+// itself.
+func (s *stage) remove(t *testing.T, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		s.edit(t, name, func(spec *v1alpha1.SeiNodeSpec) { spec.DataVolume.DeletionPolicy = v1alpha1.DeletionPolicyDelete })
+		node := &v1alpha1.SeiNode{}
+		check(t, s.Client.Get(t.Context(), s.Key(name), node))
+		check(t, s.Client.Delete(t.Context(), node))
+		check(t, s.Gone(t.Context(), node))
+	}
+}
+
+// contains tells whether a file of a container has a line.
+func contains(content []byte, line string) bool {
+	for found := range strings.Lines(string(content)) {
+		if strings.TrimSpace(found) == line {
+			return true
+		}
+	}
+	return false
+}

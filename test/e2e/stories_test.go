@@ -1,0 +1,322 @@
+package e2e_test
+
+import (
+	"os"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/sei-operator/sei-operator/api/v1alpha1"
+	"github.com/sei-operator/sei-operator/test/live"
+)
+
+// TestStories tells the stories that need a chain and leave it as it was. They share
+// one, and are told one after the other: the machine is small, and a gap that is
+// measured while something else happens tells nothing.
+func TestStories(t *testing.T) {
+	s := newStage(t, "stories")
+	for _, one := range []struct {
+		name string
+		tell func(*testing.T)
+	}{
+		{"bootstrap of all modes", s.bootstrap},
+		{"state sync", s.stateSync},
+		{"seed 000: a deleted StatefulSet comes back with its volume", s.statefulSetDeleted},
+		{"seed 001: a StatefulSet deleted without its pod", s.statefulSetOrphaned},
+		{"seed 001: a Job measures the volume of a paused node", s.paused},
+		{"seed 003: a changed template rolls the pod", s.templateDrift},
+		{"seed 004: ten restarts in place against one pod deleted", s.restarts},
+		{"an override changed and restarted at once keeps the new value", s.overrideAndRestart},
+		{"a sidecar is killed", s.sidecarKilled},
+		{"a pod deleted while the operator is down", s.podDeletedWithoutOperator},
+		{"two SeiNodes with one signing key", s.twins},
+		{"those who may not touch a node", s.access},
+		{"an image that cannot be pulled, then corrected", s.imageCorrected},
+		{"seed 002: from image A to B to A", s.thereAndBack},
+		{"a volume retained over deletion and re-creation", s.retained},
+		{"a stop in the middle of state sync", s.stopInStateSync},
+		{"a ruined volume is brought back by ResyncNode", s.ruined},
+		{"scale and rolling update of a fleet", s.fleet},
+		{"the operator killed twenty times in mid-plan", s.operatorKilled},
+		{"the kubelet is restarted", s.restarted("kubelet")},
+		{"the API server is restarted", s.restarted("kube-apiserver")},
+		{"etcd is restarted", s.restarted("etcd")},
+		{"a seid that ignores SIGTERM", s.deaf},
+		{"seed 002: an upgrade halt of the whole chain", s.upgrade},
+	} {
+		s.story(t, one.name, one.tell)
+	}
+}
+
+// The validators and the two providers start from genesis, a seed and a replayer join.
+func (s *stage) bootstrap(t *testing.T) {
+	seedKey := must(s.NewNodeKey(t.Context(), "seed"))(t)
+	s.create(t, s.Node("seed", func(spec *v1alpha1.SeiNodeSpec) {
+		spec.Overrides = nil // A seed is there to exchange peers.
+		spec.Seed = &v1alpha1.SeedSpec{NodeKey: v1alpha1.KeySource{Secret: &v1alpha1.KeySecret{SecretName: seedKey.Secret}}}
+	}))
+	check(t, s.Start(t.Context()))
+	check(t, s.watcher.Signs(t.Context(), 1, s.ValidatorNames()...))
+	check(t, s.watcher.Snapshot(t.Context()))
+	s.create(t, s.Node("replayer", func(spec *v1alpha1.SeiNodeSpec) {
+		spec.Replayer = &v1alpha1.ReplayerSpec{Snapshot: &v1alpha1.SnapshotSource{
+			StateSync: &v1alpha1.StateSyncSource{}, RPCServers: []string{"archive:26657", "provider:26657"},
+		}}
+	}))
+	s.ready(t, "replayer")
+	s.follows(t, "archive", "provider", "replayer")
+	if seed := s.ready(t, "seed"); seed.Status.NodeID != seedKey.ID {
+		t.Errorf("the seed is %q, its key says %q", seed.Status.NodeID, seedKey.ID)
+	}
+}
+
+func (s *stage) stateSync(t *testing.T) {
+	s.syncedNode(t, "full")
+	if first := s.earliest(t, "full"); first == "1" {
+		t.Error("the node has all blocks: it did not begin with a snapshot")
+	}
+	if first := s.earliest(t, "provider"); first != "1" {
+		t.Errorf("the first block of a node from genesis is %s", first)
+	}
+}
+
+func (s *stage) statefulSetDeleted(t *testing.T) {
+	before, first, pod := s.identity(t, "full"), s.earliest(t, "full"), s.pod(t, "full")
+	set := &appsv1.StatefulSet{}
+	check(t, s.Client.Get(t.Context(), s.Key("full"), set))
+	check(t, s.Client.Delete(t.Context(), set))
+	must(s.NewPod(t.Context(), "full", pod))(t)
+	s.ready(t, "full")
+	s.follows(t, "full")
+	s.same(t, "full", before)
+	// A node that had synced anew would have other blocks.
+	if now := s.earliest(t, "full"); now != first {
+		t.Errorf("the first block was %s and is %s", first, now)
+	}
+}
+
+// With --cascade=orphan the pod stays, and the new StatefulSet takes it over: seid is
+// not even restarted.
+func (s *stage) statefulSetOrphaned(t *testing.T) {
+	const name = "validator-0"
+	before, pod := s.identity(t, name), s.pod(t, name)
+	seid := s.seid(t, pod)
+	set := &appsv1.StatefulSet{}
+	check(t, s.Client.Get(t.Context(), s.Key(name), set))
+	check(t, s.Client.Delete(t.Context(), set, client.PropagationPolicy(metav1.DeletePropagationOrphan)))
+	adopted := must(live.Until(t.Context(), s.Cluster, s.Key(name), "another StatefulSet that has the pod", func(now *appsv1.StatefulSet) bool {
+		return now.UID != set.UID && now.Status.ReadyReplicas == 1
+	}))(t)
+	s.ready(t, name)
+	check(t, s.watcher.Grow(t.Context(), 4))
+	s.same(t, name, before)
+	now := s.pod(t, name)
+	if now.UID != pod.UID || !metav1.IsControlledBy(now, adopted) {
+		t.Errorf("the pod %s is now %s, owned by %v", pod.UID, now.UID, now.OwnerReferences)
+	}
+	if running := s.seid(t, now); running != seid {
+		t.Errorf("seid was process %d and is %d", seid, running)
+	}
+}
+
+// notRestarted asserts that no container of a pod was restarted.
+func (s *stage) notRestarted(t *testing.T, before, now *corev1.Pod) {
+	t.Helper()
+	for i := range now.Status.ContainerStatuses {
+		if was, is := before.Status.ContainerStatuses[i], now.Status.ContainerStatuses[i]; was.ContainerID != is.ContainerID {
+			t.Errorf("the container %s of %s was restarted", is.Name, now.Name)
+		}
+	}
+}
+
+func (s *stage) paused(t *testing.T) {
+	before, first := s.identity(t, "full"), s.earliest(t, "full")
+	check(t, s.Pause(t.Context(), "full"))
+	check(t, s.PodGone(t.Context(), "full"))
+	sizes := must(s.MeasureState(t.Context(), "full"))(t)
+	if sizes["data"] == 0 || sizes["config"] == 0 {
+		t.Errorf("the Job found %v", sizes)
+	}
+	must(s.Unpause(t.Context(), "full"))(t)
+	s.follows(t, "full")
+	s.same(t, "full", before)
+	if now := s.earliest(t, "full"); now != first {
+		t.Errorf("the first block was %s and is %s", first, now)
+	}
+}
+
+func (s *stage) templateDrift(t *testing.T) {
+	const name = "validator-1"
+	before, pod, height := s.identity(t, name), s.pod(t, name), s.signed(name)
+	s.edit(t, name, func(spec *v1alpha1.SeiNodeSpec) { spec.PodLabels = map[string]v1alpha1.LabelValue{"team": "one"} })
+	now := must(s.NewPod(t.Context(), name, pod))(t)
+	if now.Labels["team"] != "one" {
+		t.Errorf("the new pod has the labels %v", now.Labels)
+	}
+	s.ready(t, name)
+	s.same(t, name, before)
+	note("a changed template: %s", s.gap(t, name, height))
+}
+
+func (s *stage) restarts(t *testing.T) {
+	const name = "validator-2"
+	before, pod := s.identity(t, name), s.pod(t, name)
+	var longest live.Gap
+	for i := range 10 {
+		height := s.signed(name)
+		task := must(s.RestartSeid(t.Context(), name))(t)
+		gap := s.gap(t, name, height)
+		note("restart %2d in place: RPC away for %s s; %s", i+1, task.Status.Outputs.RestartGapSeconds, gap)
+		if gap.Took > longest.Took {
+			longest = gap
+		}
+	}
+	now := s.pod(t, name)
+	if now.UID != pod.UID {
+		t.Error("the pod was replaced")
+	}
+	s.notRestarted(t, pod, now)
+
+	height := s.signed(name)
+	check(t, s.Client.Delete(t.Context(), pod))
+	must(s.NewPod(t.Context(), name, pod))(t)
+	deleted := s.gap(t, name, height)
+	note("the pod deleted:      %s", deleted)
+	if longest.Took >= deleted.Took {
+		t.Errorf("the longest of ten restarts in place (%s) took as long as a pod that was deleted (%s)", longest, deleted)
+	}
+	s.ready(t, name)
+	s.same(t, name, before)
+}
+
+func (s *stage) overrideAndRestart(t *testing.T) {
+	const name = "validator-3"
+	pod := s.pod(t, name)
+	s.edit(t, name, func(spec *v1alpha1.SeiNodeSpec) { spec.Overrides["config.mempool.size"] = "4321" })
+	must(s.RestartSeid(t.Context(), name))(t)
+	s.ready(t, name)
+	must(s.RestartSeid(t.Context(), name))(t)
+	now := s.pod(t, name)
+	if now.UID != pod.UID {
+		t.Error("the pod was replaced for a change of configuration")
+	}
+	file := must(s.File(now, "seid", live.SeidHome+"/config/config.toml"))(t)
+	if content := must(os.ReadFile(file))(t); !contains(content, "size = 4321") {
+		t.Errorf("the value is not in the configuration of seid:\n%s", content)
+	}
+}
+
+func (s *stage) sidecarKilled(t *testing.T) {
+	const name = "validator-0"
+	before, pod := s.identity(t, name), s.pod(t, name)
+	seid := s.seid(t, pod)
+	check(t, s.Kill(pod, "sei-sidecar"))
+	must(live.Until(t.Context(), s.Cluster, s.Key(pod.Name), "a sidecar that was restarted", func(pod *corev1.Pod) bool {
+		for _, container := range pod.Status.InitContainerStatuses {
+			if container.Name == "sei-sidecar" {
+				return container.RestartCount > 0 && container.Ready
+			}
+		}
+		return false
+	}))(t)
+	s.ready(t, name)
+	check(t, s.watcher.Grow(t.Context(), 4))
+	s.same(t, name, before)
+	if now := s.seid(t, s.pod(t, name)); now != seid {
+		t.Errorf("seid was process %d and is %d", seid, now)
+	}
+}
+
+func (s *stage) podDeletedWithoutOperator(t *testing.T) {
+	const name = "validator-1"
+	before, pod := s.identity(t, name), s.pod(t, name)
+	check(t, s.StopOperator(t.Context()))
+	defer func() { check(t, s.StartOperator(t.Context())) }()
+	height := s.signed(name)
+	check(t, s.Client.Delete(t.Context(), pod))
+	must(s.NewPod(t.Context(), name, pod))(t)
+	note("without the operator, the pod deleted: %s", s.gap(t, name, height))
+	s.same(t, name, before)
+}
+
+// Somebody copies a validator, and its key into another Secret.
+func (s *stage) twins(t *testing.T) {
+	const name = "validator-0"
+	original := s.Validator(0)
+	for _, kind := range []string{"signing-key", "node-key"} {
+		secret := &corev1.Secret{}
+		check(t, s.Client.Get(t.Context(), s.Key(s.ID+"-"+name+"-"+kind), secret))
+		check(t, s.Client.Create(t.Context(), &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: s.ID, Name: "copy-" + kind}, Data: secret.Data,
+		}))
+	}
+	twin := original.DeepCopy()
+	twin.Name = "twin"
+	twin.Spec.Validator.SigningKey.Secret.SecretName, twin.Spec.Validator.NodeKey.Secret.SecretName = "copy-signing-key", "copy-node-key"
+	s.create(t, twin)
+	s.has(t, "twin", v1alpha1.ConditionSigningKeyReady, v1alpha1.ReasonKeyInUse)
+	check(t, s.watcher.Grow(t.Context(), 6))
+	pod := &corev1.Pod{}
+	if err := s.Client.Get(t.Context(), s.Key("twin-0"), pod); err == nil {
+		t.Errorf("the twin has a pod, %s", pod.Status.Phase)
+	}
+	check(t, s.Client.Delete(t.Context(), twin))
+	check(t, s.Gone(t.Context(), twin))
+}
+
+func (s *stage) imageCorrected(t *testing.T) {
+	const name = "validator-3"
+	before, height := s.identity(t, name), s.signed(name)
+	s.edit(t, name, func(spec *v1alpha1.SeiNodeSpec) { spec.Image = live.ImageMissing })
+	s.has(t, name, v1alpha1.ConditionReady, v1alpha1.ReasonImagePullBackOff)
+	s.edit(t, name, func(spec *v1alpha1.SeiNodeSpec) { spec.Image = live.ImageV1 })
+	s.ready(t, name)
+	s.same(t, name, before)
+	note("an image that was corrected: %s", s.gap(t, name, height))
+}
+
+func (s *stage) thereAndBack(t *testing.T) {
+	before, first := s.identity(t, "full"), s.earliest(t, "full")
+	for _, to := range []struct{ image, version string }{{live.ImageV2, "v2"}, {live.ImageV1, "v1"}} {
+		s.edit(t, "full", func(spec *v1alpha1.SeiNodeSpec) { spec.Image = to.image })
+		s.withImage(t, "full", to.image)
+		if now := s.version(t, "full"); now != to.version {
+			t.Errorf("seid %s runs, not %s", now, to.version)
+		}
+	}
+	s.follows(t, "full")
+	s.same(t, "full", before)
+	if now := s.earliest(t, "full"); now != first {
+		t.Errorf("the first block was %s and is %s", first, now)
+	}
+}
+
+// withImage waits until a node is ready with an image.
+func (s *stage) withImage(t *testing.T, name, image string) {
+	t.Helper()
+	must(s.Wait(t.Context(), name, "the node with the image "+image, func(node *v1alpha1.SeiNode) bool {
+		return live.IsReady(node) && node.Status.CurrentImage == image
+	}))(t)
+}
+
+func (s *stage) retained(t *testing.T) {
+	before, first := s.identity(t, "replayer"), s.earliest(t, "replayer")
+	node := &v1alpha1.SeiNode{}
+	check(t, s.Client.Get(t.Context(), s.Key("replayer"), node))
+	check(t, s.Client.Delete(t.Context(), node))
+	check(t, s.Gone(t.Context(), node))
+	again := &v1alpha1.SeiNode{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.ID, Name: "replayer", Labels: node.Labels}, Spec: node.Spec,
+	}
+	s.create(t, again)
+	s.ready(t, "replayer")
+	s.follows(t, "replayer")
+	s.same(t, "replayer", before)
+	if now := s.earliest(t, "replayer"); now != first {
+		t.Errorf("the first block was %s and is %s: it has synced anew", first, now)
+	}
+	s.remove(t, "replayer")
+}

@@ -1,0 +1,282 @@
+package e2e_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/sei-operator/sei-operator/api/v1alpha1"
+	"github.com/sei-operator/sei-operator/test/live"
+)
+
+// holdFile makes a node of devchain stand still while it exists.
+const holdFile = live.SeidHome + "/hold-blocks"
+
+// syncing creates a node that begins with a snapshot, and returns when its seid runs.
+// The RPC of seid is closed until it has synced, which takes 15 s at least.
+func (s *stage) syncing(t *testing.T, name string) *corev1.Pod {
+	t.Helper()
+	check(t, s.watcher.Snapshot(t.Context()))
+	s.create(t, s.Node(name, s.StateSync))
+	pod := must(live.Until(t.Context(), s.Cluster, s.Key(name+"-0"), "the container of seid", func(pod *corev1.Pod) bool {
+		return slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.Name == "seid" && c.State.Running != nil })
+	}))(t)
+	// The process comes later, when the node is approved, and no pod tells of it.
+	check(t, live.Poll(t.Context(), "a seid that syncs", func() (bool, error) {
+		_, err := live.Processes(pod, "seid")
+		return err == nil, err
+	}))
+	s.watcher.Read(func(r *live.Record) {
+		if r.Heights[name] != 0 {
+			t.Fatalf("%s has synced already", name)
+		}
+	})
+	return pod
+}
+
+// A pause that comes in the middle of a state sync waits until a stop ruins nothing.
+func (s *stage) stopInStateSync(t *testing.T) {
+	const name = "syncer"
+	pod := s.syncing(t, name)
+	s.edit(t, name, func(spec *v1alpha1.SeiNodeSpec) { spec.Paused = true })
+	s.has(t, name, v1alpha1.ConditionPaused, v1alpha1.ReasonStopping)
+	check(t, s.Gone(t.Context(), pod))
+	s.has(t, name, v1alpha1.ConditionPaused, v1alpha1.ReasonPaused)
+	before := s.identity(t, name)
+	must(s.Unpause(t.Context(), name))(t)
+	s.follows(t, name)
+	s.same(t, name, before)
+	if first := s.earliest(t, name); first == "1" {
+		t.Error("the node did not begin with a snapshot")
+	}
+	s.remove(t, name)
+}
+
+// seid is killed between the end of its state sync and the next block: the one moment
+// that ruins a volume for good.
+func (s *stage) ruined(t *testing.T) {
+	const name = "ruin"
+	pod := s.syncing(t, name)
+	check(t, os.WriteFile(must(s.File(pod, "seid", holdFile))(t), nil, 0o644))
+	// RPC opens when the sync is over.
+	check(t, live.Poll(t.Context(), "the end of the state sync", func() (bool, error) {
+		_, err := s.RPC(t.Context(), name, "status")
+		return err == nil, err
+	}))
+	check(t, s.Kill(pod, "seid"))
+	s.has(t, name, v1alpha1.ConditionReady, v1alpha1.ReasonVolumeRuined)
+	before := s.identity(t, name)
+	check(t, os.Remove(must(s.File(s.pod(t, name), "sei-sidecar", holdFile))(t)))
+	task := must(s.Task(t.Context(), name, v1alpha1.SeiNodeTaskSpec{Kind: v1alpha1.TaskKindResyncNode, ResyncNode: &v1alpha1.ResyncNodePayload{}}))(t)
+	if task.Status.Phase != v1alpha1.TaskPhaseComplete {
+		t.Fatalf("the resync failed: %s", task.Status.Message)
+	}
+	s.ready(t, name)
+	s.follows(t, name)
+	s.same(t, name, before)
+	s.remove(t, name)
+}
+
+// fleet scales a fleet from one node to two and rolls an image over it, and back.
+func (s *stage) fleet(t *testing.T) {
+	height := s.watcher.Height()
+	check(t, s.Client.Create(t.Context(), s.Fleet("rpc", 1)))
+	s.fleetIs(t, 1, live.ImageV1)
+	check(t, s.EditFleet(t.Context(), "rpc", func(f *v1alpha1.SeiNodeDeployment) { f.Spec.Replicas = new(int32(2)) }))
+	s.fleetIs(t, 2, live.ImageV1)
+	s.follows(t, "rpc-0", "rpc-1")
+	first, second := s.identity(t, "rpc-0"), s.identity(t, "rpc-1")
+
+	fewest := s.watchPods(t, "rpc-0", "rpc-1")
+	check(t, s.EditFleet(t.Context(), "rpc", func(f *v1alpha1.SeiNodeDeployment) { f.Spec.Template.Spec.Image = live.ImageV2 }))
+	s.fleetIs(t, 2, live.ImageV2)
+	if ready := fewest(); ready < 1 {
+		t.Error("for a moment no node of the fleet was ready")
+	}
+	s.follows(t, "rpc-0", "rpc-1")
+	s.same(t, "rpc-0", first)
+	s.same(t, "rpc-1", second)
+	for _, name := range []string{"rpc-0", "rpc-1"} {
+		if now := s.version(t, name); now != "v2" {
+			t.Errorf("%s runs seid %s", name, now)
+		}
+	}
+	// A fleet that is deleted leaves its nodes; here they go too.
+	fleet := &v1alpha1.SeiNodeDeployment{}
+	check(t, s.Client.Get(t.Context(), s.Key("rpc"), fleet))
+	check(t, s.Client.Delete(t.Context(), fleet))
+	check(t, s.Gone(t.Context(), fleet))
+	s.remove(t, "rpc-0", "rpc-1")
+	s.watcher.Read(func(r *live.Record) {
+		missed := 0
+		for _, name := range s.ValidatorNames() {
+			missed += r.Missed(name, height, r.Height())
+		}
+		note("scale and rolling update of a fleet: %d signatures of %d missed", missed, (r.Height()-height)*int64(s.Validators))
+	})
+}
+
+func (s *stage) fleetIs(t *testing.T, replicas int32, image string) {
+	t.Helper()
+	must(live.Until(t.Context(), s.Cluster, s.Key("rpc"), fmt.Sprintf("%d nodes with %s", replicas, image), func(f *v1alpha1.SeiNodeDeployment) bool {
+		status := f.Status
+		return status.ObservedGeneration == f.Generation && status.AvailableReplicas == replicas && status.UpdatedReplicas == replicas
+	}))(t)
+	for i := range replicas {
+		s.withImage(t, fmt.Sprintf("rpc-%d", i), image)
+	}
+}
+
+// watchPods watches how many pods of nodes are ready, and tells the fewest.
+func (s *stage) watchPods(t *testing.T, names ...string) (fewest func() int) {
+	t.Helper()
+	events := must(s.Client.Watch(t.Context(), &corev1.PodList{}, client.InNamespace(s.ID), client.HasLabels{v1alpha1.LabelDeployment}))(t)
+	done, ready, least := make(chan struct{}), map[string]bool{}, len(names)
+	go func() {
+		defer close(done)
+		for event := range events.ResultChan() {
+			pod, ok := event.Object.(*corev1.Pod)
+			if !ok {
+				continue
+			}
+			ready[pod.Name] = event.Type != watch.Deleted && live.PodReady(pod)
+			count := 0
+			for _, is := range ready {
+				if is {
+					count++
+				}
+			}
+			if len(ready) == len(names) {
+				least = min(least, count)
+			}
+		}
+	}()
+	return func() int {
+		events.Stop()
+		<-done
+		return least
+	}
+}
+
+// operatorKilled kills the operator at random moments of plans. Each plan replaces the
+// pod of a validator, so whatever is done twice or not at all can be seen.
+func (s *stage) operatorKilled(t *testing.T) {
+	const name, times = "validator-2", 20
+	before := s.identity(t, name)
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("moments are drawn from the seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // moments, not secrets
+	last, killed := "", 0
+	for i := 0; killed < times; i++ {
+		last = fmt.Sprint(i)
+		s.edit(t, name, func(spec *v1alpha1.SeiNodeSpec) { spec.PodAnnotations = map[string]string{"example.com/edit": last} })
+		// A moment is a number of changes of the node's status, so it is one of the plan,
+		// unless that is over before.
+		changes := random.IntN(8)
+		node := must(s.Wait(t.Context(), name, "the middle of a plan", func(node *v1alpha1.SeiNode) bool {
+			changes--
+			return node.Status.Plan != nil && changes < 0 || live.IsReady(node) && node.Status.ObservedGeneration == node.Generation
+		}))(t)
+		if node.Status.Plan != nil {
+			check(t, s.KillOperator(t.Context()))
+			killed++
+		}
+	}
+	must(live.Until(t.Context(), s.Cluster, s.Key(name+"-0"), "a pod of the last edit", func(pod *corev1.Pod) bool {
+		return pod.Annotations["example.com/edit"] == last && live.PodReady(pod)
+	}))(t)
+	s.ready(t, name)
+	check(t, s.OperatorAtWork(t.Context()))
+	s.same(t, name, before)
+}
+
+// restarted kills a daemon of the cluster. No pod is touched for it, the chain does not
+// notice, and afterwards the operator still does its work.
+func (s *stage) restarted(daemon string) func(*testing.T) {
+	return func(t *testing.T) {
+		names := append(s.ValidatorNames(), "archive", "provider", "full")
+		before, pods, seids := map[string]identity{}, map[string]*corev1.Pod{}, map[string]int{}
+		for _, name := range names {
+			before[name], pods[name] = s.identity(t, name), s.pod(t, name)
+			seids[name] = s.seid(t, pods[name])
+		}
+		check(t, s.Restart(t.Context(), daemon))
+		check(t, s.watcher.Grow(t.Context(), 10))
+		must(s.Wait(t.Context(), names[0], "the API", func(*v1alpha1.SeiNode) bool { return true }))(t)
+		for _, name := range names {
+			s.ready(t, name)
+			s.same(t, name, before[name])
+			now := s.pod(t, name)
+			if now.UID != pods[name].UID {
+				t.Errorf("the pod of %s was replaced", name)
+				continue
+			}
+			if pid := s.seid(t, now); pid != seids[name] {
+				t.Errorf("seid of %s was process %d and is %d", name, seids[name], pid)
+			}
+		}
+		check(t, s.OperatorAtWork(t.Context()))
+		must(s.RestartSeid(t.Context(), names[0]))(t)
+	}
+}
+
+// deaf stops the process of seid, which so ignores every SIGTERM. A restart that is
+// asked for fails and says so; nobody kills it, and no second one is started.
+func (s *stage) deaf(t *testing.T) {
+	const name = "validator-3"
+	before, pod := s.identity(t, name), s.pod(t, name)
+	was := s.seid(t, pod)
+	check(t, s.Signal(pod, "seid", syscall.SIGSTOP))
+	task := must(s.Task(t.Context(), name, v1alpha1.SeiNodeTaskSpec{Kind: v1alpha1.TaskKindRestartSeid, RestartSeid: &v1alpha1.RestartSeidPayload{}}))(t)
+	if task.Status.Phase != v1alpha1.TaskPhaseFailed || !strings.Contains(task.Status.Message, "StillRunning") {
+		t.Errorf("the restart is %s: %s", task.Status.Phase, task.Status.Message)
+	}
+	if now := s.seid(t, pod); now != was {
+		t.Errorf("seid was process %d and is %d", was, now)
+	}
+	check(t, s.Signal(pod, "seid", syscall.SIGCONT))
+	s.gap(t, name, s.signed(name))
+	s.ready(t, name)
+	s.same(t, name, before)
+}
+
+// upgrade halts the whole chain, and swaps the image of nodes that are not ready, which
+// is what a StatefulSet by itself never gets over.
+func (s *stage) upgrade(t *testing.T) {
+	height := s.watcher.Height() + 10
+	names := append(s.ValidatorNames(), "archive", "provider", "full")
+	before := map[string]identity{}
+	for _, name := range names {
+		before[name] = s.identity(t, name)
+	}
+	check(t, s.ScheduleUpgrade(t.Context(), "v2", height))
+	must(s.HaltedAt(t.Context(), s.watcher, height))(t)
+	// Nodes have the block of the upgrade, and did not execute it.
+	s.watcher.Read(func(r *live.Record) {
+		for name, at := range r.Heights {
+			if at >= height {
+				t.Errorf("%s is at %d, and was to halt before %d", name, at, height)
+			}
+		}
+	})
+	swapped := time.Now()
+	for _, name := range names {
+		s.edit(t, name, func(spec *v1alpha1.SeiNodeSpec) { spec.Image = live.ImageV2 })
+	}
+	check(t, s.watcher.Signs(t.Context(), height, s.ValidatorNames()...))
+	note("the chain signs again %.1f s after the image was swapped on all nodes", time.Since(swapped).Seconds())
+	for _, name := range names {
+		s.withImage(t, name, live.ImageV2)
+		s.same(t, name, before[name])
+	}
+	check(t, s.watcher.Follows(t.Context(), height, "archive", "provider", "full"))
+}

@@ -1,0 +1,161 @@
+package live
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// OperatorNamespace is where the operator is, OperatorName what it is called there.
+const (
+	OperatorNamespace = "sei-system"
+	OperatorName      = "sei-operator"
+)
+
+// The images of this tree, as the lab's node has them. The first two can upgrade one
+// another, the third is nowhere.
+const (
+	ImageV1      = "sei-operator.lab/seid:v1"
+	ImageV2      = "sei-operator.lab/seid:v2"
+	ImageMissing = "sei-operator.lab/seid:nowhere"
+
+	imageStateSize = "sei-operator.lab/state-size:1"
+)
+
+// InstallOperator installs what config/ ships, with the images of this tree, and waits
+// until the operator is at work.
+func (c *Cluster) InstallOperator(ctx context.Context) error {
+	for _, part := range []string{"crd/*", "rbac/*", "access/people", "access/proxy", "operator/*"} {
+		if err := c.install(ctx, part, "registry.example.com/sei/", "sei-operator.lab/"); err != nil {
+			return err
+		}
+	}
+	return c.OperatorAtWork(ctx)
+}
+
+// install applies manifests of config/, with something else in the place of what they say.
+func (c *Cluster) install(ctx context.Context, part, old, now string) error {
+	files, err := filepath.Glob(filepath.Join(c.programs.root, "config", part+".yaml"))
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		manifest, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		if err := c.Apply(ctx, bytes.ReplaceAll(manifest, []byte(old), []byte(now))); err != nil {
+			return fmt.Errorf("installing %s: %w", file, err)
+		}
+	}
+	return nil
+}
+
+// OperatorAtWork waits until the operator's Deployment is as wanted.
+func (c *Cluster) OperatorAtWork(ctx context.Context) error {
+	_, err := Until(ctx, c, types.NamespacedName{Namespace: OperatorNamespace, Name: OperatorName}, "the operator at work", func(d *appsv1.Deployment) bool {
+		return d.Status.ObservedGeneration == d.Generation && d.Status.ReadyReplicas == *d.Spec.Replicas && d.Status.UnavailableReplicas == 0
+	})
+	return err
+}
+
+// StopOperator ends the operator and waits until it is gone. StartOperator starts it.
+func (c *Cluster) StopOperator(ctx context.Context) error {
+	if err := c.scaleOperator(ctx, 0); err != nil {
+		return err
+	}
+	return c.operatorPods(ctx, func(pod *corev1.Pod) error {
+		return c.Gone(ctx, pod)
+	})
+}
+
+// StartOperator starts the operator and waits until it is at work.
+func (c *Cluster) StartOperator(ctx context.Context) error {
+	if err := c.scaleOperator(ctx, 1); err != nil {
+		return err
+	}
+	return c.OperatorAtWork(ctx)
+}
+
+// KillOperator ends the operator in the middle of whatever it does: the process is
+// killed, and its Deployment starts another at once. That one would wait for the Lease
+// of the dead one to run out, which is 15 s of nothing; it is taken away.
+func (c *Cluster) KillOperator(ctx context.Context) error {
+	if err := c.killOperator(ctx); err != nil {
+		return err
+	}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: OperatorNamespace, Name: OperatorName}}
+	return client.IgnoreNotFound(c.Client.Delete(ctx, lease))
+}
+
+func (c *Cluster) killOperator(ctx context.Context) error {
+	return c.operatorPods(ctx, func(pod *corev1.Pod) error {
+		if err := c.Kill(pod, OperatorName); err != nil && !errors.Is(err, errNoProcess) {
+			return err
+		}
+		// Kubernetes would make it wait longer each time.
+		return client.IgnoreNotFound(c.Client.Delete(ctx, pod, client.GracePeriodSeconds(1)))
+	})
+}
+
+func (c *Cluster) operatorPods(ctx context.Context, do func(*corev1.Pod) error) error {
+	pods := &corev1.PodList{}
+	if err := c.Client.List(ctx, pods, client.InNamespace(OperatorNamespace), client.MatchingLabels{"app.kubernetes.io/name": OperatorName}); err != nil {
+		return err
+	}
+	for i := range pods.Items {
+		if err := do(&pods.Items[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Cluster) scaleOperator(ctx context.Context, replicas int32) error {
+	patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)
+	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: OperatorNamespace, Name: OperatorName}}
+	return c.Client.Patch(ctx, deployment, client.RawPatch(types.MergePatchType, patch))
+}
+
+// Apply applies manifests, as "kubectl apply --server-side" does. A kind that was
+// defined a moment ago may take a moment to be known.
+func (c *Cluster) Apply(ctx context.Context, manifests []byte) error {
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifests), 4096)
+	for {
+		object := &unstructured.Unstructured{}
+		switch err := decoder.Decode(object); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		case len(object.Object) == 0:
+			continue
+		}
+		if err := c.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("stories"), client.ForceOwnership); err != nil {
+			return fmt.Errorf("%s %s: %w", object.GetKind(), object.GetName(), err)
+		}
+	}
+}
+
+// Gone waits until an object is no longer there, also if another of its name is.
+func (c *Cluster) Gone(ctx context.Context, object client.Object) error {
+	uid, key := object.GetUID(), client.ObjectKeyFromObject(object)
+	return Poll(ctx, fmt.Sprintf("the end of %T %s", object, key), func() (bool, error) {
+		err := c.Client.Get(ctx, key, object)
+		return apierrors.IsNotFound(err) || err == nil && object.GetUID() != uid, client.IgnoreNotFound(err)
+	})
+}

@@ -1,0 +1,130 @@
+package live
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"strconv"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/sei-operator/sei-operator/api/v1alpha1"
+)
+
+// ScheduleUpgrade has the chain halt before a height until its nodes have a binary that
+// knows the upgrade.
+func (c *Chain) ScheduleUpgrade(ctx context.Context, name string, height int64) error {
+	pod, err := c.Pod(ctx, "archive")
+	if err != nil {
+		return err
+	}
+	output, err := c.inside(ctx, c.programs.devchain(), "upgrade", "--host", pod.Status.PodIP, "--name", name,
+		"--height", strconv.FormatInt(height, 10)).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("scheduling the upgrade %s: %w\n%s", name, err, output)
+	}
+	return nil
+}
+
+// Halted waits until a node stands before an upgrade, and says so. One that did not get
+// the block of the upgrade, because those that had it had halted, lives on below it: it
+// knows of the upgrade, and no block comes.
+func (c *Chain) Halted(ctx context.Context, name string) (*v1alpha1.SeiNode, error) {
+	return c.Wait(ctx, name, "the upgrade halt", func(node *v1alpha1.SeiNode) bool {
+		reason := v1alpha1.ConditionReason(Condition(node, v1alpha1.ConditionUpgradeHalted).Reason)
+		return reason == v1alpha1.ReasonUpgradeNeeded || reason == v1alpha1.ReasonUpgradePending
+	})
+}
+
+// HaltedAt waits until the chain stands below the height of an upgrade: no block comes,
+// at least a third of the validators are halted, and the others wait below. It tells how
+// many are halted.
+func (c *Chain) HaltedAt(ctx context.Context, w *Watcher, height int64) (halted int, err error) {
+	err = w.Until(ctx, fmt.Sprintf("the chain to reach %d", height-1), func(r *Record) bool { return r.Height() >= height-1 })
+	if err != nil {
+		return 0, err
+	}
+	for _, name := range c.ValidatorNames() {
+		if _, err := c.Halted(ctx, name); err != nil {
+			return 0, err
+		}
+	}
+	err = Poll(ctx, "validators that are halted", func() (bool, error) {
+		nodes := &v1alpha1.SeiNodeList{}
+		if err := c.Client.List(ctx, nodes, client.InNamespace(c.ID)); err != nil {
+			return false, err
+		}
+		halted = 0
+		for i := range nodes.Items {
+			node := &nodes.Items[i]
+			if node.Spec.Validator != nil && Condition(node, v1alpha1.ConditionUpgradeHalted).Status == metav1.ConditionTrue {
+				halted++
+			}
+		}
+		return 3*halted >= c.Validators, nil
+	})
+	return halted, err
+}
+
+// MeasureState runs a Job on the volume of a node, which has to be paused, and returns
+// the bytes in each part of the node's home.
+func (c *Chain) MeasureState(ctx context.Context, name string) (map[string]int64, error) {
+	node := &v1alpha1.SeiNode{}
+	if err := c.Client.Get(ctx, c.Key(name), node); err != nil {
+		return nil, err
+	}
+	if node.Status.DataVolume == nil {
+		return nil, fmt.Errorf("%s has no volume", name)
+	}
+	user := int64(65532)
+	job := &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Namespace: c.ID, GenerateName: "state-size-"},
+		Spec: batchv1.JobSpec{BackoffLimit: new(int32), Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+			RestartPolicy:   corev1.RestartPolicyNever,
+			SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: new(true), RunAsUser: &user, RunAsGroup: &user, FSGroup: &user},
+			Containers: []corev1.Container{{
+				Name: "state-size", Image: imageStateSize, Args: []string{"/volume"},
+				VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/volume", ReadOnly: true}},
+			}},
+			Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: node.Status.DataVolume.Name, ReadOnly: true},
+			}}},
+		}}},
+	}
+	if err := c.Client.Create(ctx, job); err != nil {
+		return nil, err
+	}
+	if _, err := Until(ctx, c.Cluster, c.Key(job.Name), "the end of the Job", func(job *batchv1.Job) bool {
+		return job.Status.Succeeded+job.Status.Failed > 0
+	}); err != nil {
+		return nil, err
+	}
+	output, err := c.kubectl(ctx, "logs", "job/"+job.Name)
+	if err != nil {
+		return nil, err
+	}
+	var sizes map[string]int64
+	if err := json.Unmarshal(output, &sizes); err != nil {
+		return nil, fmt.Errorf("the Job said %q: %w", output, err)
+	}
+	return sizes, nil
+}
+
+// kubectl runs kubectl in the chain's namespace.
+func (c *Chain) kubectl(ctx context.Context, arguments ...string) ([]byte, error) {
+	command := exec.CommandContext(ctx, c.Info.Kubectl, append([]string{"--kubeconfig", c.Info.Kubeconfig, "--namespace", c.ID}, arguments...)...)
+	output, err := command.CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("kubectl %v: %w\n%s", arguments, err, output)
+	}
+	return output, nil
+}
+
+// RPC asks a node whose RPC others reach, through the API server.
+func (c *Chain) RPC(ctx context.Context, node, path string) ([]byte, error) {
+	return c.kubectl(ctx, "get", "--raw", fmt.Sprintf("/api/v1/namespaces/%s/pods/%s-0:26657/proxy/%s", c.ID, node, path))
+}
