@@ -163,6 +163,11 @@ func parkedFor(reason string) edit {
 	})
 }
 
+// ruined is a seid that ended because its volume is ruined, and is about to be restarted.
+var ruined = sidecar(func(s *plan.Sidecar) {
+	s.Status.Seid = api.Seid{State: api.SeidUnknown, LastExit: api.Exit{Cause: "VolumeRuined"}}
+})
+
 func noClaim(in *Input) { in.Seen.Claim = nil }
 
 // endingClaim says that somebody deleted the claim, which the pod keeps.

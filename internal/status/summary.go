@@ -3,6 +3,7 @@ package status
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -22,7 +23,7 @@ type verdict struct {
 // up. What a person has to do comes before what passes by itself, and a cause before
 // its effects.
 var checks = []func(Input) *verdict{
-	beingDeleted, isPaused, inTrouble, volumeTrouble, gateShut, isHeld, parked, upgradeHalt, diskFull, podTrouble, stoodStill,
+	beingDeleted, isPaused, inTrouble, volumeTrouble, gateShut, isHeld, parked, upgradeHalt, volumeRuined, diskFull, podTrouble, stoodStill,
 	scaledToZero, unsafeStop, planAtGate, taskFirst, planUnderWay, planFailed, sidecarTrouble, notReady,
 }
 
@@ -140,6 +141,25 @@ func upgradeHalt(in Input) *verdict {
 		return because(v1alpha1.ReasonUpgradeHalted, "%s", c.Message)
 	}
 	return nil
+}
+
+// ruinShowsWithin is how long a seid lives at most that finds its volume ruined. One that
+// lives longer has other data.
+const ruinShowsWithin = 10 * time.Second
+
+// volumeRuined tells of data that seid can never be started from again, and that it is
+// started from nevertheless, over and over: Kubernetes restarts what ends.
+func volumeRuined(in Input) *verdict {
+	seid := in.Seen.Sidecar.Status.Seid
+	lives := seid.RPC || seid.State == api.SeidRunning && in.Seen.Now.Sub(seid.Since) > ruinShowsWithin
+	if !in.Seen.Sidecar.Connected || seid.LastExit.Cause != string(v1alpha1.ReasonVolumeRuined) || lives || plan.PodReady(in.Seen.Pod) {
+		return nil
+	}
+	way := "Create a SeiNodeTask of kind ResyncNode, which removes the data and syncs anew."
+	if in.Node.Spec.FullNode == nil {
+		way = fmt.Sprintf("Pause the node, delete its claim, and set the annotation %s to the uid of that claim.", v1alpha1.AnnotationAcceptNewVolume)
+	}
+	return person(v1alpha1.ReasonVolumeRuined, "seid was killed between a state sync and the next block, and can never start from this data again. %s", way)
 }
 
 // diskFull comes before what a full disk does to a pod.

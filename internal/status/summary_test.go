@@ -167,6 +167,20 @@ func TestSummary(t *testing.T) {
 		"an upgrade is due": {
 			in: running(upgrade(false)), ready: true, idle: true, reason: v1alpha1.ReasonRunning,
 		},
+		"its volume is ruined, and its pod crashes": {
+			in:      running(ruined, crashing),
+			stalled: true, idle: true, reason: v1alpha1.ReasonVolumeRuined, says: []string{"ResyncNode"},
+		},
+		"its volume is ruined, and it validates": {
+			in:      running(validator, key(plan.SigningKey, plan.Key{PublicKey: "public"}), reserved(v1alpha1.ReservationSigningKey), ruined, crashing),
+			stalled: true, idle: true, reason: v1alpha1.ReasonVolumeRuined, says: []string{"accept-new-volume"},
+		},
+		"its volume was ruined, and seid lives on other data": {
+			in: running(ruined, notReadyPod, sidecar(func(s *plan.Sidecar) {
+				s.Status.Seid.State, s.Status.Seid.Since = api.SeidRunning, time.Time{}
+			})),
+			reason: v1alpha1.ReasonCatchingUp,
+		},
 		"its disk is nearly full": {
 			in: running(fullDisk), ready: true, idle: true, reason: v1alpha1.ReasonRunning,
 		},
