@@ -57,9 +57,6 @@ func Node(ctx context.Context, k *kube.Client, fleet *agents.Fleet, node *v1alph
 		return seen, fmt.Errorf("finding the tasks of node %s/%s: %w", node.Namespace, node.Name, err)
 	}
 	seen.Task = nodetask.Working(tasks, now)
-	if owner := claimOwner(node, seen.Claim); owner != "" && get(&r, owner, &v1alpha1.SeiNode{}) != nil {
-		seen.ClaimOwner = owner
-	}
 	seen.Sidecar = sidecar(fleet, node, seen.Pod)
 	return seen, r.err
 }

@@ -74,15 +74,7 @@ func (r *run) saw(before, after client.Object) {
 			r.lostClaim(object)
 		}
 	case *v1alpha1.SeiNode:
-		// The controller of tasks is woken by whatever happens to a node.
-		r.enqueue(job{ofTasks, keyOf(object)})
-		r.wakeFleets()
-		r.sawNode(object)
-		r.sawPlace(object)
-		if before == nil || worthALook(before, object) {
-			r.enqueue(job{ofNodes, keyOf(object)})
-		}
-		r.happened()
+		r.sawSeiNode(before, object)
 		return
 	case *v1alpha1.SeiNodeDeployment:
 		if before == nil || before.GetGeneration() != object.Generation || object.DeletionTimestamp != nil {
@@ -98,6 +90,18 @@ func (r *run) saw(before, after client.Object) {
 		return
 	}
 	r.wakeAll()
+}
+
+func (r *run) sawSeiNode(before client.Object, node *v1alpha1.SeiNode) {
+	// The controllers of tasks and of fleets are woken by whatever happens to a node.
+	r.enqueue(job{ofTasks, keyOf(node)})
+	r.wakeFleets()
+	r.sawNode(node)
+	r.sawPlace(node)
+	if before == nil || worthALook(before, node) {
+		r.enqueue(job{ofNodes, keyOf(node)})
+	}
+	r.happened()
 }
 
 // lost is told of every object that is gone.

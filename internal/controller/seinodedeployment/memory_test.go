@@ -194,6 +194,20 @@ func (m *memory) List(_ context.Context, list client.ObjectList, options ...clie
 	return nil
 }
 
+// preconditions are what an apply may ask of the object that is there, which may be nil.
+func preconditions(before client.Object, declared *unstructured.Unstructured) error {
+	version, uid := declared.GetResourceVersion(), declared.GetUID()
+	switch {
+	case before == nil && uid != "", before != nil && uid != "" && uid != before.GetUID():
+		return conflict(declared.GetName(), "it is another one")
+	case before != nil && version == kube.MustNotExist:
+		return conflict(declared.GetName(), "it exists")
+	case before != nil && version != "" && version != before.GetResourceVersion():
+		return conflict(declared.GetName(), "it was changed")
+	}
+	return nil
+}
+
 func (m *memory) Apply(_ context.Context, want runtime.ApplyConfiguration, options ...client.ApplyOption) error {
 	var o client.ApplyOptions
 	o.ApplyOptions(options)
@@ -212,16 +226,12 @@ func (m *memory) Apply(_ context.Context, want runtime.ApplyConfiguration, optio
 	}
 	live := empty.(client.Object)
 	before := m.objects[keyOf(kind.Kind, declared.GetNamespace(), declared.GetName())]
-	switch {
-	case before != nil && declared.GetResourceVersion() == kube.MustNotExist:
-		return conflict(declared.GetName(), "it exists")
-	case before != nil && declared.GetUID() != "" && declared.GetUID() != before.GetUID(), before == nil && declared.GetUID() != "":
-		return conflict(declared.GetName(), "it is another one")
-	case before != nil && declared.GetResourceVersion() != "" && declared.GetResourceVersion() != before.GetResourceVersion():
-		return conflict(declared.GetName(), "it was changed")
-	case before != nil:
+	if err := preconditions(before, declared); err != nil {
+		return err
+	}
+	if before != nil {
 		live = before.DeepCopyObject().(client.Object)
-	default:
+	} else {
 		live.SetName(declared.GetName())
 		live.SetNamespace(declared.GetNamespace())
 	}
