@@ -199,8 +199,8 @@ func (s *stage) operatorKilled(t *testing.T) {
 	s.same(t, name, before)
 }
 
-// restarted kills a daemon of the cluster. No pod is touched for it, the chain does not
-// notice, and afterwards the operator still does its work.
+// restarted kills a daemon of the cluster. No pod and no seid is touched for it, the chain
+// goes on, and afterwards the operator still does its work.
 func (s *stage) restarted(daemon string) func(*testing.T) {
 	return func(t *testing.T) {
 		names := append(s.ValidatorNames(), "archive", "provider", "full")
