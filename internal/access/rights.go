@@ -54,6 +54,9 @@ func (k *Keeper) rightsOf(ctx context.Context, account types.NamespacedName) (pl
 	switch err := k.kube.GetLive(ctx, account, &corev1.ServiceAccount{}); {
 	case apierrors.IsNotFound(err):
 		return plan.Rights{NoAccount: true}, nil
+	case apierrors.IsForbidden(err):
+		// A role of an earlier version. It must not keep the operator from everything else.
+		return plan.Rights{Refused: "get serviceaccounts"}, nil
 	case err != nil:
 		return plan.Rights{}, fmt.Errorf("reading the ServiceAccount %s: %w", account, err)
 	}
@@ -64,6 +67,9 @@ func (k *Keeper) rightsOf(ctx context.Context, account types.NamespacedName) (pl
 			Groups:             []string{"system:serviceaccounts", "system:serviceaccounts:" + account.Namespace, "system:authenticated"},
 			ResourceAttributes: &right,
 		})
+		if apierrors.IsForbidden(err) {
+			return plan.Rights{Refused: "create subjectaccessreviews.authorization.k8s.io"}, nil
+		}
 		if err != nil {
 			return plan.Rights{}, fmt.Errorf("asking what the ServiceAccount %s may do: %w", account, err)
 		}

@@ -52,6 +52,8 @@ const (
 
 // Rights are what a proxy may ask the API server.
 type Rights struct {
+	// Refused is what the operator itself would have to do to find out, and may not.
+	Refused string
 	// NoAccount: its ServiceAccount does not exist.
 	NoAccount bool
 	// Denied are the requests that it has to make and may not.
@@ -59,7 +61,7 @@ type Rights struct {
 }
 
 // Granted tells whether nothing is missing.
-func (r Rights) Granted() bool { return !r.NoAccount && len(r.Denied) == 0 }
+func (r Rights) Granted() bool { return r.Refused == "" && !r.NoAccount && len(r.Denied) == 0 }
 
 // writtenFor is what the operator writes into the Secret of a node's certificate. What
 // somebody else writes there stops being ours, so that ownership tells of every edit,
@@ -169,16 +171,27 @@ func AccessTrouble(in Input) *Gate {
 // operator included, so that the plan would not get to its end. A pod that only has to
 // come back is not held by it: seid needs nobody's call to start again.
 func accessGate(in Input) *Gate {
-	if gate := AccessTrouble(in); gate != nil || in.Seen.Access == nil {
-		return gate
+	gate := AccessTrouble(in)
+	if gate == nil && in.Seen.Access != nil {
+		gate = rightsGate(in, in.Seen.Access.Rights)
 	}
-	rights := in.Seen.Access.Rights
+	if gate != nil {
+		gate.Aside = true
+	}
+	return gate
+}
+
+func rightsGate(in Input, rights *Rights) *Gate {
 	if rights == nil || rights.Granted() {
 		return nil
 	}
 	account := ServiceAccount(in.Node)
 	gate := &Gate{Reason: v1alpha1.ReasonAccessNotGranted, Stalled: true, After: gateInterval}
-	if rights.NoAccount {
+	switch {
+	case rights.Refused != "":
+		gate.Message = fmt.Sprintf("The operator may not find out what the access proxy of the node may do: it lacks the right to %s. Apply config/rbac of the operator's version.", rights.Refused)
+		return gate
+	case rights.NoAccount:
 		gate.Message = fmt.Sprintf("The ServiceAccount %s does not exist in namespace %s: create it, or name another one in spec.serviceAccountName.", account, in.Node.Namespace)
 		return gate
 	}

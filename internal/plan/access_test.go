@@ -116,6 +116,12 @@ func TestGateOfTheWayIn(t *testing.T) {
 				reason: v1alpha1.ReasonAccessNotGranted, stalled: true, after: lookAgain, says: []string{"ServiceAccount theirs", "namespace sei", "spec.serviceAccountName"},
 			},
 		},
+		"an operator that may not ask": {
+			in: fresh(behind(func(a *Access) { a.Rights = &Rights{Refused: "get serviceaccounts"} })),
+			want: wantGate{
+				reason: v1alpha1.ReasonAccessNotGranted, stalled: true, after: lookAgain, says: []string{"The operator may not", "get serviceaccounts", "config/rbac"},
+			},
+		},
 		"no rights": {
 			in: fresh(behind(func(a *Access) { a.Rights = &Rights{Denied: []string{"create this", "create that"}} })),
 			want: wantGate{
@@ -138,6 +144,12 @@ func TestWhatTheWayInHolds(t *testing.T) {
 	shut := behind(func(a *Access) { a.Rights = &Rights{NoAccount: true} })
 	if gate := ShutGate(running(newImage, shut), v1alpha1.PlanNodeUpdate); gate == nil || gate.Reason != v1alpha1.ReasonAccessNotGranted {
 		t.Errorf("an update is held by %+v", gate)
+	}
+	if d := Decide(running(newImage, shut)); d.Step != Waiting || d.Reason != v1alpha1.ReasonAccessNotGranted || d.Stalled || d.After == 0 {
+		t.Errorf("a node that works is not left ready: %+v", d)
+	}
+	if d := Decide(running(newImage, noPod, shut)); d.Step != Blocked || !d.Stalled {
+		t.Errorf("a node that does not work is said to: %+v", d)
 	}
 	if gate := ShutGate(running(override("1"), shut), v1alpha1.PlanConfigUpdate); gate != nil {
 		t.Errorf("a configuration is held by %+v", gate)

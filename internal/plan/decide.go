@@ -137,6 +137,11 @@ func completed(p *v1alpha1.Plan, task string) bool {
 // begin starts a plan, unless a gate is shut or the last one failed just now.
 func begin(in Input, kind v1alpha1.PlanType, reason v1alpha1.ConditionReason, message string) Decision {
 	if gate := ShutGate(in, kind); gate != nil {
+		if gate.Aside && PodReady(in.Seen.Pod) {
+			// Only the update waits. A node that works must not count as one that does not,
+			// least of all every node at once when access control is switched on.
+			return Decision{Step: Waiting, Reason: gate.Reason, Message: gate.Message, After: gate.After}
+		}
 		return Decision{Step: Blocked, Reason: gate.Reason, Message: gate.Message, Stalled: gate.Stalled, After: gate.After}
 	}
 	if wait := backOff(in, kind); wait > 0 {

@@ -18,6 +18,8 @@ type Gate struct {
 	Stalled bool
 	// After is when to look again, where nothing wakes us.
 	After time.Duration
+	// Aside: what runs is not affected by it.
+	Aside bool
 }
 
 // gateInterval is how often a gate is looked at again that opens without a watch.

@@ -54,6 +54,12 @@ func tracked(before, after *v1alpha1.SeiNodeStatus) *scope.Event {
 	return told(false, "StatefulSetTracked", "The StatefulSet %s (uid %s) is the node's.", after.StatefulSet.Name, after.StatefulSet.UID)
 }
 
+// needsPerson are the reasons for which an update waits until a person does something.
+var needsPerson = map[v1alpha1.ConditionReason]bool{
+	v1alpha1.ReasonForeignTemplate: true, v1alpha1.ReasonAccessNotGranted: true, v1alpha1.ReasonAuthorityInvalid: true,
+	v1alpha1.ReasonForeignObject: true, v1alpha1.ReasonSecretNotFound: true, v1alpha1.ReasonSecretTerminating: true,
+}
+
 // updateWaits tells of an update that has to wait for other nodes, of another reason to
 // wait (the same update failed elsewhere), and of what would reach the node without one.
 func updateWaits(before, after *v1alpha1.SeiNodeStatus) *scope.Event {
@@ -62,14 +68,14 @@ func updateWaits(before, after *v1alpha1.SeiNodeStatus) *scope.Event {
 	if waits == nil {
 		return nil
 	}
-	foreign := waits.Reason == string(v1alpha1.ReasonForeignTemplate)
-	if !foreign && waits.Reason != string(v1alpha1.ReasonWaitingForBudget) {
+	forPerson := needsPerson[v1alpha1.ConditionReason(waits.Reason)]
+	if !forPerson && waits.Reason != string(v1alpha1.ReasonWaitingForBudget) {
 		return nil
 	}
-	if was != nil && was.Reason == waits.Reason && (foreign || was.Message == waits.Message) {
+	if was != nil && was.Reason == waits.Reason && (forPerson || was.Message == waits.Message) {
 		return nil
 	}
-	return told(foreign, waits.Reason, "%s", waits.Message)
+	return told(forPerson, waits.Reason, "%s", waits.Message)
 }
 
 func readyChanged(before, after *v1alpha1.SeiNodeStatus) *scope.Event {
