@@ -30,7 +30,7 @@ test: verify lint ## Everything CI checks: generated files, lint, and all tests 
 		(cd $$module && go test -race -timeout 45m $$(go list ./... | grep -vFx "$$(printf '%s\n' $(LIVE))")); \
 	done
 	@echo "== go test (a real cluster and a live chain)"
-	go test -p 1 -timeout 45m $(LIVE)
+	go test -v -count=1 -p 1 -timeout 45m $(LIVE) # what they start is built by them: no cache knows when it changed
 
 .PHONY: lab-up
 lab-up: ## Start a real Kubernetes cluster on this machine, with the images of this tree; needs root.

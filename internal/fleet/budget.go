@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
@@ -27,6 +29,22 @@ type place struct {
 	// state is empty for a node that is not there.
 	state  v1alpha1.FleetNodeState
 	behind bool
+	// ready: it serves, although it is being updated: the pod was not replaced yet, or the
+	// update is about to count as done.
+	ready bool
+	// unseen: its status is not about what it was given last.
+	unseen bool
+	// never: it has not served yet, so nobody can miss it.
+	never bool
+}
+
+func (m member) place() place {
+	ready := meta.FindStatusCondition(m.node.Status.Conditions, string(v1alpha1.ConditionReady))
+	return place{
+		state: m.state, behind: m.behind, unseen: !observed(m.node, ready),
+		ready: plan.PodReady(m.pod) && ready != nil && ready.Status == metav1.ConditionTrue,
+		never: m.node.Status.Phase != v1alpha1.PhaseRunning && !plan.PodReady(m.pod),
+	}
 }
 
 // serves tells whether a node takes nothing of the budget: it is available, or it stands
@@ -46,13 +64,14 @@ func (p place) inFlight() bool {
 	return p.state == v1alpha1.FleetNodeUpdating || p.onItsWay()
 }
 
-// onItsWay tells whether a node is on its way to the template that is wanted. One of which
-// nothing is known may be: it was given a template a moment ago.
+// onItsWay tells whether a node is on its way to the template that is wanted. One that was
+// given a template a moment ago may be; one that cannot be reached, or is broken, may stay
+// so for ever, and must not keep a fix from others that are down.
 func (p place) onItsWay() bool {
 	switch p.state {
 	case v1alpha1.FleetNodeUnknown:
-		return true
-	case "", v1alpha1.FleetNodeForeign, v1alpha1.FleetNodeTerminating:
+		return p.unseen
+	case "", v1alpha1.FleetNodeForeign, v1alpha1.FleetNodeTerminating, v1alpha1.FleetNodeBroken:
 		return false
 	default:
 		return !p.behind && !p.serves()
@@ -64,21 +83,26 @@ func (p place) onItsWay() bool {
 // for templates and for what the operator rolls by itself.
 //
 // A node that is down already is put right first and costs nothing, and so does one that
-// stands still. A node that is not ready, which may pass by itself, must not be one of many
+// stands still or that never served. A node that is not ready, which may pass by itself, must not be one of many
 // that are restarted at the same time; nor must one that is being updated to a template
 // which is no longer wanted: when a pause ends all nodes of a fleet may be, and about to be
-// ready. It does not wait for others like it, because they may never get there. A node of which
+// ready. It does not wait for others like it, because they may never get there. One that
+// serves while it is being updated is taken as any other that serves. A node of which
 // nothing is known is neither counted on nor touched. And one that is still stopping serves
 // until it is stopped, and goes on if the pause ends before that, so it has to wait.
 func admit(one place, others []place, limit int) string {
 	switch one.state {
 	case v1alpha1.FleetNodeBroken, v1alpha1.FleetNodePaused, v1alpha1.FleetNodeHeld:
 		return ""
-	case v1alpha1.FleetNodeUpdating:
-		return within(limit, count(others, place.onItsWay), "being updated")
-	case v1alpha1.FleetNodeNotReady:
-		return within(limit, count(others, place.inFlight), "being updated")
-	case v1alpha1.FleetNodeAvailable, v1alpha1.FleetNodeSettling:
+	case v1alpha1.FleetNodeUpdating, v1alpha1.FleetNodeNotReady, v1alpha1.FleetNodeAvailable, v1alpha1.FleetNodeSettling:
+		switch {
+		case one.never:
+			return ""
+		case one.state == v1alpha1.FleetNodeNotReady:
+			return within(limit, count(others, place.inFlight), "being updated")
+		case one.state == v1alpha1.FleetNodeUpdating && !one.ready:
+			return within(limit, count(others, place.onItsWay), "being updated")
+		}
 		return within(limit, count(others, func(p place) bool { return !p.serves() }), "updating or not ready")
 	case v1alpha1.FleetNodeStopping:
 		return "it is still stopping"
@@ -107,7 +131,7 @@ func count(places []place, counts func(place) bool) (n int) {
 func (v *View) places() []place {
 	all := make([]place, Replicas(v.Fleet))
 	for _, m := range v.wanted() {
-		all[m.ordinal] = place{state: m.state, behind: m.behind}
+		all[m.ordinal] = m.place()
 	}
 	return all
 }

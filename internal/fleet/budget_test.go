@@ -35,7 +35,10 @@ var states = []v1alpha1.FleetNodeState{
 }
 
 func drawPlace(t *rapid.T) place {
-	return place{state: rapid.SampledFrom(states).Draw(t, "state"), behind: rapid.Bool().Draw(t, "behind")}
+	return place{
+		state: rapid.SampledFrom(states).Draw(t, "state"), behind: rapid.Bool().Draw(t, "behind"),
+		ready: rapid.Bool().Draw(t, "ready"), unseen: rapid.Bool().Draw(t, "unseen"),
+	}
 }
 
 func TestAdmission(t *testing.T) {
@@ -59,7 +62,13 @@ func TestAdmission(t *testing.T) {
 		{"a broken node, all are broken", at(v1alpha1.FleetNodeBroken), []place{updated(v1alpha1.FleetNodeBroken), at(v1alpha1.FleetNodeBroken)}, 1, true},
 		{"a node that lags, all lag", at(v1alpha1.FleetNodeNotReady), []place{at(v1alpha1.FleetNodeNotReady), at(v1alpha1.FleetNodeNotReady)}, 1, true},
 		{"a node that lags, one that lags is being updated", at(v1alpha1.FleetNodeNotReady), []place{updated(v1alpha1.FleetNodeNotReady)}, 1, false},
-		{"a node that lags, one was given the last but one template a moment ago", at(v1alpha1.FleetNodeNotReady), []place{at(v1alpha1.FleetNodeUnknown)}, 1, false},
+		{"a node that lags, one was given the last but one template a moment ago", at(v1alpha1.FleetNodeNotReady), []place{{state: v1alpha1.FleetNodeUnknown, behind: true, unseen: true}}, 1, false},
+		{"a node that lags, one cannot be reached", at(v1alpha1.FleetNodeNotReady), []place{at(v1alpha1.FleetNodeUnknown)}, 1, true},
+		{"a node that is being updated, one cannot be reached", at(v1alpha1.FleetNodeUpdating), []place{at(v1alpha1.FleetNodeUnknown)}, 1, true},
+		{"a node that is being updated, one with the template is broken", at(v1alpha1.FleetNodeUpdating), []place{updated(v1alpha1.FleetNodeBroken)}, 1, true},
+		{"a node that serves while it is updated, one lags", place{state: v1alpha1.FleetNodeUpdating, behind: true, ready: true}, []place{at(v1alpha1.FleetNodeNotReady)}, 1, false},
+		{"a node that serves while it is updated, all others serve", place{state: v1alpha1.FleetNodeUpdating, behind: true, ready: true}, []place{at(v1alpha1.FleetNodeAvailable)}, 1, true},
+		{"a node that never served, nor did others", place{state: v1alpha1.FleetNodeNotReady, behind: true, never: true}, []place{{state: v1alpha1.FleetNodeUpdating, never: true}, {state: v1alpha1.FleetNodeNotReady, never: true}}, 1, true},
 		{"a node of which nothing is known, all others serve", at(v1alpha1.FleetNodeUnknown), nil, 5, false},
 		{"a node that is being updated gets the next template", at(v1alpha1.FleetNodeUpdating), []place{at(v1alpha1.FleetNodeUpdating)}, 1, true},
 		{"a node that is being updated, another has the next template already", at(v1alpha1.FleetNodeUpdating), []place{updated(v1alpha1.FleetNodeUpdating)}, 1, false},
@@ -83,13 +92,14 @@ func TestAdmissionNeverTakesMoreThanTheLimit(t *testing.T) {
 		limit := rapid.IntRange(1, 6).Draw(t, "limit")
 		may := admit(one, others, limit) == ""
 		down := count(others, func(p place) bool { return !p.serves() })
-		if may && one.state == v1alpha1.FleetNodeAvailable && down+1 > limit {
+		serves := one.state == v1alpha1.FleetNodeAvailable || one.state == v1alpha1.FleetNodeUpdating && one.ready
+		if may && serves && down+1 > limit {
 			t.Fatalf("a node that serves is taken while %d of %d do not", down, limit)
 		}
 		if may && (one.state == v1alpha1.FleetNodeUnknown || one.state == "") {
 			t.Fatal("a node of which nothing is known is taken")
 		}
-		worse := append(others, place{state: v1alpha1.FleetNodeUnknown})
+		worse := append(others, place{state: v1alpha1.FleetNodeUnknown, unseen: true})
 		if !may && admit(one, worse, limit) == "" {
 			t.Fatal("one more that does not serve opened the way")
 		}

@@ -35,6 +35,9 @@ type Act struct {
 	Node *v1alpha1.SeiNode
 	// Updates: the node gets another template.
 	Updates bool
+	// Without is the same act without the template, where it is about a pause as well: that
+	// has to reach a node also if the template cannot.
+	Without *Act
 }
 
 // Decision is what to do next about the nodes of a fleet.
@@ -64,13 +67,15 @@ func (v *View) Decide() Decision {
 			made = append(made, v.create(ordinal))
 			continue
 		}
-		act := v.change(m, updates[ordinal])
-		switch {
+		switch act := v.change(m, updates[ordinal]); {
 		case act == nil:
-		case pauses(act.Want) != pauses(m.owned):
-			paused = append(paused, *act)
-		default:
+		case pauses(act.Want) == pauses(m.owned):
 			changed = append(changed, *act)
+		default:
+			if act.Updates {
+				act.Without = v.change(m, false)
+			}
+			paused = append(paused, *act)
 		}
 	}
 	// A pause and its end come first, always.
@@ -172,7 +177,7 @@ func (v *View) candidates() []*member {
 		}
 	}
 	slices.SortFunc(found, func(a, b *member) int {
-		return cmp.Or(cmp.Compare(turn[a.state], turn[b.state]), cmp.Compare(b.ordinal, a.ordinal))
+		return cmp.Or(cmp.Compare(turnOf(a), turnOf(b)), cmp.Compare(b.ordinal, a.ordinal))
 	})
 	return found
 }
@@ -181,6 +186,13 @@ func (v *View) candidates() []*member {
 var turn = map[v1alpha1.FleetNodeState]int{
 	v1alpha1.FleetNodeNotReady: 1, v1alpha1.FleetNodeSettling: 2, v1alpha1.FleetNodeAvailable: 3,
 	v1alpha1.FleetNodeStopping: 4, v1alpha1.FleetNodeUnknown: 4,
+}
+
+func turnOf(m *member) int {
+	if m.state == v1alpha1.FleetNodeUpdating && m.place().ready {
+		return turn[v1alpha1.FleetNodeAvailable]
+	}
+	return turn[m.state]
 }
 
 // admitted are the nodes that are updated now. Each counts for those that come after it.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"time"
 )
 
 // obey takes orders on a socket in the cluster's directory, one per connection, for as
@@ -25,6 +26,8 @@ func (c *Cluster) obey(ctx context.Context) (stop func(), err error) {
 			if err != nil {
 				return // We are ending.
 			}
+			// Whoever says nothing must not keep others, or the end of the cluster, waiting.
+			_ = connection.SetReadDeadline(time.Now().Add(orderTimeout))
 			fmt.Fprintln(connection, c.order(connection))
 			connection.Close()
 		}
@@ -34,6 +37,9 @@ func (c *Cluster) obey(ctx context.Context) (stop func(), err error) {
 		serving.Wait()
 	}, nil
 }
+
+// orderTimeout is how long somebody may take to say what is wanted.
+const orderTimeout = 5 * time.Second
 
 func (c *Cluster) order(connection net.Conn) string {
 	line, err := bufio.NewReader(connection).ReadString('\n')

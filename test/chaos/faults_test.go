@@ -75,11 +75,25 @@ func daemon(program string) fault {
 }
 
 func (c *chaos) deleteStatefulSet(ctx context.Context, node string) error {
-	return c.Client.Delete(ctx, &appsv1.StatefulSet{ObjectMeta: c.meta(node)})
+	set := &appsv1.StatefulSet{}
+	if err := c.Client.Get(ctx, c.Key(node), set); err != nil {
+		return err
+	}
+	if err := c.Client.Delete(ctx, set); err != nil {
+		return err
+	}
+	return c.Gone(ctx, set)
 }
 
 func (c *chaos) deletePod(ctx context.Context, node string) error {
-	return c.Client.Delete(ctx, &corev1.Pod{ObjectMeta: c.meta(node + "-0")})
+	pod, err := c.Pod(ctx, node)
+	if err != nil {
+		return err
+	}
+	if err := c.Client.Delete(ctx, pod); err != nil {
+		return err
+	}
+	return c.Gone(ctx, pod)
 }
 
 func (c *chaos) deletePodUnseen(ctx context.Context, node string) error {
@@ -118,7 +132,14 @@ func (c *chaos) kill(ctx context.Context, node, program string) error {
 	if err != nil {
 		return err
 	}
-	return c.Kill(pod, program)
+	before, err := live.Processes(pod, program)
+	if err != nil {
+		return err
+	}
+	if err := c.Kill(pod, program); err != nil {
+		return err
+	}
+	return c.Another(ctx, pod, program, before)
 }
 
 func (c *chaos) restart(ctx context.Context, node string) error {

@@ -86,9 +86,12 @@ func (s *stage) ruined(t *testing.T) {
 	s.remove(t, name)
 }
 
-// fleet scales a fleet from one node to two and rolls an image over it, and back.
+// fleet scales a fleet from one node to two, rolls an image over it, and scales it down.
 func (s *stage) fleet(t *testing.T) {
-	height := s.watcher.Height()
+	height, signing := s.watcher.Height(), map[string]int{}
+	for _, name := range s.ValidatorNames() {
+		signing[name] = s.seid(t, s.pod(t, name))
+	}
 	check(t, s.Client.Create(t.Context(), s.Fleet("rpc", 1)))
 	s.fleetIs(t, 1, live.ImageV1)
 	check(t, s.EditFleet(t.Context(), "rpc", func(f *v1alpha1.SeiNodeDeployment) { f.Spec.Replicas = new(int32(2)) }))
@@ -99,8 +102,9 @@ func (s *stage) fleet(t *testing.T) {
 	fewest := s.watchPods(t, "rpc-0", "rpc-1")
 	check(t, s.EditFleet(t.Context(), "rpc", func(f *v1alpha1.SeiNodeDeployment) { f.Spec.Template.Spec.Image = live.ImageV2 }))
 	s.fleetIs(t, 2, live.ImageV2)
-	if ready := fewest(); ready < 1 {
-		t.Error("for a moment no node of the fleet was ready")
+	// Had it stayed two, nothing would have been seen.
+	if ready := fewest(); ready != 1 {
+		t.Errorf("at the worst moment %d nodes of the fleet were ready", ready)
 	}
 	s.follows(t, "rpc-0", "rpc-1")
 	s.same(t, "rpc-0", first)
@@ -110,12 +114,22 @@ func (s *stage) fleet(t *testing.T) {
 			t.Errorf("%s runs seid %s", name, now)
 		}
 	}
+	superfluous := s.ready(t, "rpc-1")
+	check(t, s.EditFleet(t.Context(), "rpc", func(f *v1alpha1.SeiNodeDeployment) { f.Spec.Replicas = new(int32(1)) }))
+	s.fleetIs(t, 1, live.ImageV2)
+	check(t, s.Gone(t.Context(), superfluous))
+	// What is done to a fleet is not done to those who sign.
+	for name, pid := range signing {
+		if now := s.seid(t, s.pod(t, name)); now != pid {
+			t.Errorf("seid of %s was process %d and is %d", name, pid, now)
+		}
+	}
 	// A fleet that is deleted leaves its nodes; here they go too.
 	fleet := &v1alpha1.SeiNodeDeployment{}
 	check(t, s.Client.Get(t.Context(), s.Key("rpc"), fleet))
 	check(t, s.Client.Delete(t.Context(), fleet))
 	check(t, s.Gone(t.Context(), fleet))
-	s.remove(t, "rpc-0", "rpc-1")
+	s.remove(t, "rpc-0")
 	s.watcher.Read(func(r *live.Record) {
 		missed := 0
 		for _, name := range s.ValidatorNames() {

@@ -2,10 +2,12 @@ package live
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -36,6 +38,17 @@ func (c *Cluster) Signal(pod *corev1.Pod, program string, signal syscall.Signal)
 // Kill ends every process of that program in a pod without asking it.
 func (c *Cluster) Kill(pod *corev1.Pod, program string) error {
 	return c.Signal(pod, program, syscall.SIGKILL)
+}
+
+// Another waits until a pod has other processes of a program than it had.
+func (c *Cluster) Another(ctx context.Context, pod *corev1.Pod, program string, before []int) error {
+	return Poll(ctx, "another "+program+" in "+pod.Name, func() (bool, error) {
+		now, err := Processes(pod, program)
+		if errors.Is(err, errNoProcess) {
+			return false, nil
+		}
+		return err == nil && !slices.ContainsFunc(now, func(pid int) bool { return slices.Contains(before, pid) }), err
+	})
 }
 
 // File is where a file of a container is on this machine, by a program that runs in it.

@@ -142,7 +142,11 @@ func (r *rig) watchAvailability(fleet string, replicas int) *availability {
 	}()
 	a.end = sync.OnceFunc(func() { cancel(); <-done })
 	r.t.Cleanup(a.end)
-	<-complete
+	select {
+	case <-complete:
+	case <-done:
+		r.t.Fatalf("the pods of %s cannot be watched", fleet)
+	}
 	return a
 }
 

@@ -53,12 +53,20 @@ func (w *work) nodes(ctx context.Context) error {
 		}
 	}
 	var errs []error
+	refused := false
 	for _, act := range w.view.Decide().Acts {
 		w.wrote = true
-		err := w.do(ctx, act)
-		errs = append(errs, err)
-		if err != nil && act.Updates {
-			break // what one node refuses the next would too
+		// A template that one node refuses the next would too.
+		if !act.Updates || !refused {
+			err := w.do(ctx, act)
+			errs = append(errs, err)
+			refused = refused || act.Updates && err != nil
+			if err == nil {
+				continue
+			}
+		}
+		if act.Without != nil {
+			errs = append(errs, w.do(ctx, *act.Without))
 		}
 	}
 	return errors.Join(errs...)

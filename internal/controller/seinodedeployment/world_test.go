@@ -161,8 +161,13 @@ func (w *world) reconcile() (result reconcile.Result, died bool) {
 
 // available tells whether everybody would say that a node serves.
 func (w *world) available(node *v1alpha1.SeiNode) bool {
+	return w.serves(node) && node.Status.Plan == nil && node.Status.Slot == nil
+}
+
+// serves tells whether a node does what it is for, whatever is being done to it.
+func (w *world) serves(node *v1alpha1.SeiNode) bool {
 	return plan.PodReady(w.pod(node.Name)) && meta.IsStatusConditionTrue(node.Status.Conditions, string(v1alpha1.ConditionReady)) &&
-		node.Status.ObservedGeneration == node.Generation && node.Status.Plan == nil && node.Status.Slot == nil && node.DeletionTimestamp == nil
+		node.Status.ObservedGeneration == node.Generation && node.DeletionTimestamp == nil
 }
 
 // unavailable are the other nodes that the fleet should have and that do not serve, but
@@ -218,7 +223,7 @@ func (w *world) check(manager string, before, after client.Object) {
 // takes fails when a node that serves is taken down although the budget does not allow it.
 func (w *world) takes(node *v1alpha1.SeiNode, what string) {
 	limit := fleet.MaxUnavailable(w.fleet())
-	if !w.available(node) || stands(node) {
+	if !w.serves(node) || stands(node) {
 		return
 	}
 	if others := w.unavailable(node.Name); len(others) >= limit {
