@@ -3,6 +3,7 @@ package rbacproxy
 import (
 	"bytes"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -27,30 +28,27 @@ type certificate struct {
 	broken  string // why the last reading failed
 }
 
-// open reads the certificate for the first time: without one there is nothing to show.
-func (c *certificate) open() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.looked = c.clock.Now()
-	return c.read()
-}
-
 // get is called for each new connection, so it never waits for anything but two small
 // files. The last good certificate stays in use when they cannot be read: while they
-// are being replaced, a certificate and the key of another may be seen.
+// are being replaced, a certificate and the key of another may be seen. As long as there
+// was none nobody can connect, but the proxy runs: seid is started after it, and must not
+// be kept down by what only callers need.
 func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if now := c.clock.Now(); c.broken != "" || now.Sub(c.looked) >= c.every {
+	if now := c.clock.Now(); c.pair == nil || c.broken != "" || now.Sub(c.looked) >= c.every {
 		c.looked = now
 		err := c.read()
 		if err != nil && err.Error() != c.broken {
-			c.log.Warn("The certificate cannot be read again; the one before it stays in use", "error", err)
+			c.log.Warn("The certificate cannot be read; one that was read before stays in use", "error", err)
 		}
 		c.broken = ""
 		if err != nil {
 			c.broken = err.Error()
 		}
+	}
+	if c.pair == nil {
+		return nil, errors.New(c.broken)
 	}
 	return c.pair, nil
 }

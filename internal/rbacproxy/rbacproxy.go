@@ -59,10 +59,6 @@ func Run(ctx context.Context, o Options, log *slog.Logger, listening func(net.Ad
 		// there.
 		return errors.New("--auth-token-audiences is missing: tokens have to be for somebody")
 	}
-	asked, err := readQuestion(o.ConfigFile)
-	if err != nil {
-		return err
-	}
 	target, err := url.Parse(o.Upstream)
 	if err != nil || target.Scheme != "https" || target.Host == "" {
 		return fmt.Errorf("--upstream has to be a URL that begins with https://, and is %q", o.Upstream)
@@ -70,7 +66,8 @@ func Run(ctx context.Context, o Options, log *slog.Logger, listening func(net.Ad
 	shown := &certificate{
 		certFile: o.TLSCertFile, keyFile: o.TLSPrivateKeyFile, every: o.TLSReloadInterval, clock: clock.RealClock{}, log: log,
 	}
-	if err := shown.open(); err != nil {
+	asked, err := awaitQuestion(ctx, o.ConfigFile, log)
+	if err != nil {
 		return err
 	}
 	apiServer, err := connection(o.Kubeconfig)
@@ -94,6 +91,31 @@ func Run(ctx context.Context, o Options, log *slog.Logger, listening func(net.Ad
 	}
 	listening(listener.Addr())
 	return serve(ctx, listener, handler, shown, log)
+}
+
+// configInterval is how often a config file is looked at that cannot be read.
+const configInterval = time.Second
+
+// awaitQuestion waits for a config file that says what to ask. Nobody is let in before,
+// but seid is started after the proxy, and must not be kept down by a ConfigMap that
+// somebody deleted or spoiled.
+func awaitQuestion(ctx context.Context, path string, log *slog.Logger) (question, error) {
+	said := ""
+	for {
+		asked, err := readQuestion(path)
+		if err == nil {
+			return asked, nil
+		}
+		if err.Error() != said {
+			said = err.Error()
+			log.Error("Nobody is let in before this is put right", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return question{}, err
+		case <-time.After(configInterval):
+		}
+	}
 }
 
 // connection is how the API server is reached: from inside the pod, if nothing else

@@ -117,12 +117,16 @@ func (p pod) proxyVolumes() []*corev1ac.VolumeApplyConfiguration {
 			WithItems(corev1ac.DownwardAPIVolumeFile().WithPath("namespace").
 				WithFieldRef(corev1ac.ObjectFieldSelector().WithAPIVersion("v1").WithFieldPath("metadata.namespace")))),
 	)
+	certificate := secretFiles(volumeAccess, AccessSecretName(p.node), corev1.TLSCertKey, corev1.TLSPrivateKeyKey)
+	certificate.Secret.WithOptional(true)
 	return []*corev1ac.VolumeApplyConfiguration{
-		configMapVolume(volumeProxyConfig, ProxyConfigName(p.node), false),
+		// Optional, as the certificate: a pod must come back without either. The proxy lets
+		// nobody in then, and seid runs.
+		configMapVolume(volumeProxyConfig, ProxyConfigName(p.node), true),
 		corev1ac.Volume().WithName(volumeProxyToken).WithProjected(token),
 		// In memory: it is made anew for each pod, and is on no disk of the machine.
 		corev1ac.Volume().WithName(volumeLoopback).WithEmptyDir(corev1ac.EmptyDirVolumeSource().
 			WithMedium(corev1.StorageMediumMemory).WithSizeLimit(loopbackSize)),
-		secretFiles(volumeAccess, AccessSecretName(p.node), corev1.TLSCertKey, corev1.TLSPrivateKeyKey),
+		certificate,
 	}
 }

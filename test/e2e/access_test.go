@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/sei-operator/sei-operator/api/v1alpha1"
 	"github.com/sei-operator/sei-operator/internal/sidecar/api"
 	"github.com/sei-operator/sei-operator/test/live"
 )
@@ -85,6 +86,30 @@ func (s *stage) access(t *testing.T) {
 	}
 	if after := must(live.Processes(pod, "seid"))(t); !slices.Equal(before, after) {
 		t.Error("seid was restarted by somebody who may not")
+	}
+}
+
+// What only callers need keeps no validator down: without certificate and configuration of
+// its proxy a pod comes back and signs, also while there is no operator. When there is one
+// again, it gets in again, and replaces nothing for it.
+func (s *stage) withoutProxy(t *testing.T) {
+	const name = "validator-3"
+	before := s.pod(t, name)
+	check(t, s.StopOperator(t.Context()))
+	check(t, s.Client.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.ID, Name: name + "-access"}}))
+	check(t, s.Client.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.ID, Name: name + "-rbac-proxy"}}))
+	check(t, s.Client.Delete(t.Context(), before))
+	pod := must(s.NewPod(t.Context(), name, before))(t)
+	check(t, s.watcher.Signs(t.Context(), s.watcher.Height(), name))
+	seid := s.seid(t, pod)
+	check(t, s.StartOperator(t.Context()))
+	// The operator has to get in for it.
+	must(s.Wait(t.Context(), name, "a sidecar that is reached", func(node *v1alpha1.SeiNode) bool {
+		return live.Condition(node, v1alpha1.ConditionSidecarReady).Status == metav1.ConditionTrue
+	}))(t)
+	s.ready(t, name)
+	if now := s.pod(t, name); now.UID != pod.UID || s.seid(t, now) != seid {
+		t.Error("the pod or seid was replaced for the sake of the proxy")
 	}
 }
 

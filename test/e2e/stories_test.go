@@ -34,6 +34,7 @@ func TestStories(t *testing.T) {
 		{"a pod deleted while the operator is down", s.podDeletedWithoutOperator},
 		{"two SeiNodes with one signing key", s.twins},
 		{"those who may not touch a node", s.access},
+		{"a pod comes back without what its proxy needs", s.withoutProxy},
 		{"an image that cannot be pulled, then corrected", s.imageCorrected},
 		{"seed 002: from image A to B to A", s.thereAndBack},
 		{"a volume retained over deletion and re-creation", s.retained},
