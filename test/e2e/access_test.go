@@ -58,9 +58,6 @@ func (s *stage) access(t *testing.T) {
 	s.account(t, metav1.NamespaceDefault, "stranger", rbacv1.RoleRef{})
 	viewer, holder := s.token(t, s.ID, "viewer", audience), s.token(t, s.ID, "holder", audience)
 
-	address, stop, err := s.Forward(t.Context(), name, proxyPort)
-	check(t, err)
-	defer stop()
 	for _, a := range []attempt{
 		{name: "health, by anybody", path: "/v0/livez", status: 200},
 		{name: "no token", action: api.ActionRead, status: 401, says: "no bearer token"},
@@ -72,7 +69,7 @@ func (s *stage) access(t *testing.T) {
 		{name: "an action that the role does not name", token: holder, task: "restart-seid", action: "restart-seid", status: 403, says: "may not create"},
 		{name: "another action than was asked about", token: holder, task: "restart-seid", action: "hold-node", status: 403, says: "ActionMismatch"},
 	} {
-		s.try(t, "https://"+address, name, a)
+		s.try(t, name, a)
 	}
 	s.loopback(t, name)
 	s.seidSees(t, pod)
@@ -134,9 +131,13 @@ func (s *stage) token(t *testing.T, namespace, name string, audiences ...string)
 	return request.Status.Token
 }
 
-// try makes an attempt.
-func (s *stage) try(t *testing.T, base, node string, a attempt) {
+// try makes an attempt. Each has a way of its own into the pod: kubectl ends one over which
+// a connection was cut off.
+func (s *stage) try(t *testing.T, node string, a attempt) {
 	t.Helper()
+	address, stop, err := s.Forward(t.Context(), node, proxyPort)
+	check(t, err)
+	defer stop()
 	method, path, body := http.MethodGet, "/v0/status", ""
 	if a.path != "" {
 		path = a.path
@@ -144,7 +145,7 @@ func (s *stage) try(t *testing.T, base, node string, a attempt) {
 	if a.task != "" {
 		method, path, body = http.MethodPost, "/v0/tasks", fmt.Sprintf(`{"id":%q,"type":%q,"params":{}}`, uuid.New(), a.task)
 	}
-	request := must(http.NewRequestWithContext(t.Context(), method, base+path, strings.NewReader(body)))(t)
+	request := must(http.NewRequestWithContext(t.Context(), method, "https://"+address+path, strings.NewReader(body)))(t)
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set(api.NodeUIDHeader, string(s.ready(t, node).UID))
 	if a.action != "" {
@@ -181,14 +182,14 @@ func ask(transport http.RoundTripper, request *http.Request) (status int, said s
 // loopback tries to get past the proxy, from where seid is.
 func (s *stage) loopback(t *testing.T, node string) {
 	t.Helper()
-	address, stop, err := s.Forward(t.Context(), node, sidecarPort)
-	check(t, err)
-	defer stop()
 	for scheme, refused := range map[string]string{"http": "400", "https": "certificate required"} {
+		address, stop, err := s.Forward(t.Context(), node, sidecarPort)
+		check(t, err)
 		request := must(http.NewRequestWithContext(t.Context(), http.MethodGet, scheme+"://"+address+"/v0/status", nil))(t)
 		request.Header.Set(api.ActionHeader, api.ActionRead)
 		request.Header.Set(api.CallerHeader, "system:serviceaccount:sei-system:sei-operator")
 		status, said, err := ask(credulous(), request)
+		stop()
 		// Not any failure will do: something has to be there that refuses.
 		if !strings.Contains(fmt.Sprint(status, " ", err), refused) {
 			t.Errorf("a forged caller over loopback, by %s: %d, %s, %v", scheme, status, said, err)
