@@ -27,7 +27,7 @@ test: verify lint ## Everything CI checks: generated files, lint, and all tests 
 	@if go run -C lab . check; then go run -C lab . build; fi
 	@for module in $(CODE_MODULES); do \
 		echo "== go test -race ($$module)"; \
-		(cd $$module && go test -race -timeout 45m $$(go list ./... | grep -vFx "$$(printf '%s\n' $(LIVE))")); \
+		(cd $$module && go test -race -timeout 60m $$(go list ./... | grep -vFx "$$(printf '%s\n' $(LIVE))")); \
 	done
 	@echo "== go test (a real cluster and a live chain)"
 	go test -v -count=1 -p 1 -timeout 45m $(LIVE) # what they start is built by them: no cache knows when it changed
