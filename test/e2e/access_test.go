@@ -52,7 +52,7 @@ func (s *stage) access(t *testing.T) {
 	s.account(t, s.ID, "viewer", rbacv1.RoleRef{Kind: "ClusterRole", Name: "sei-view"})
 	check(t, s.Client.Create(t.Context(), &rbacv1.Role{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.ID, Name: "may-hold"},
-		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{"sei.io"}, Resources: []string{"seinodes/hold-node"}, Verbs: []string{"create"}}},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{"sei.io"}, Resources: []string{"seinodes/mark-not-ready"}, Verbs: []string{"create"}}},
 	}))
 	s.account(t, s.ID, "holder", rbacv1.RoleRef{Kind: "Role", Name: "may-hold"})
 	s.account(t, metav1.NamespaceDefault, "stranger", rbacv1.RoleRef{})
@@ -67,7 +67,7 @@ func (s *stage) access(t *testing.T) {
 		{name: "a viewer reads", token: viewer, action: api.ActionRead, status: 200},
 		{name: "a viewer acts", token: viewer, task: "restart-seid", action: "restart-seid", status: 403, says: "may not create seinodes/restart-seid"},
 		{name: "an action that the role does not name", token: holder, task: "restart-seid", action: "restart-seid", status: 403, says: "may not create"},
-		{name: "another action than was asked about", token: holder, task: "restart-seid", action: "hold-node", status: 403, says: "ActionMismatch"},
+		{name: "another action than was asked about", token: holder, task: "restart-seid", action: "mark-not-ready", status: 403, says: "ActionMismatch"},
 	} {
 		s.try(t, name, a)
 	}
