@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,7 +11,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -108,26 +106,8 @@ func (p *pod) address() string { return net.JoinHostPort(p.host, "7777") }
 type process struct {
 	t       testing.TB
 	command *exec.Cmd
-	stderr  *output
+	stderr  *fakeseid.Output
 	ended   chan struct{}
-}
-
-// output is read while it is written.
-type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (o *output) Write(text []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(text)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
 }
 
 func (p *pod) start(name string, args ...string) *process {
@@ -139,7 +119,7 @@ func (p *pod) start(name string, args ...string) *process {
 	command := exec.CommandContext(context.WithoutCancel(p.t.Context()), program, args...)
 	command.Args[0] = name
 	command.Env = environment
-	started := &process{t: p.t, command: command, stderr: &output{}, ended: make(chan struct{})}
+	started := &process{t: p.t, command: command, stderr: &fakeseid.Output{}, ended: make(chan struct{})}
 	command.Stderr = started.stderr
 	if err := command.Start(); err != nil {
 		p.t.Fatal(err)

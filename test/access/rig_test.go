@@ -4,7 +4,6 @@
 package access
 
 import (
-	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -59,29 +58,11 @@ type node struct {
 	cluster   *cluster.Cluster
 	namespace string
 	dir       string
-	log       *output // what the sidecar writes
+	log       *fakeseid.Output // what the sidecar writes
 	sidecar   string  // where the sidecar listens on loopback
 	host      string  // where the proxy listens
 	authority *authority
 	stop      func()
-}
-
-// output is read while it is written.
-type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (o *output) Write(text []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(text)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
 }
 
 // newNode makes everything but the proxy.
@@ -89,7 +70,7 @@ func newNode(t *testing.T) *node {
 	t.Helper()
 	c := cluster.Get(t)
 	n := &node{
-		t: t, cluster: c, namespace: c.Namespace(t), dir: t.TempDir(), log: &output{},
+		t: t, cluster: c, namespace: c.Namespace(t), dir: t.TempDir(), log: &fakeseid.Output{},
 		host: fakeseid.Host(t), authority: newAuthority(t),
 	}
 	for _, dir := range []string{"home", "loopback", "access"} {
@@ -296,7 +277,7 @@ func (n *node) protect(program ...string) {
 		"--ignore-paths=/v0/livez,/v0/healthz,/v0/startupz",
 		"--auth-header-fields-enabled=true",
 		"--kubeconfig="+n.path("kubeconfig"))...)
-	said := &output{}
+	said := &fakeseid.Output{}
 	command.Stdout, command.Stderr = said, said
 	if err := command.Start(); err != nil {
 		n.t.Fatal(err)
