@@ -74,7 +74,7 @@ func (p pod) proxyContainer() *corev1ac.ContainerApplyConfiguration {
 	container := ownContainer(ContainerProxy, p.settings.AccessControl.ProxyImage).
 		WithRestartPolicy(corev1.ContainerRestartPolicyAlways).
 		WithPorts(containerPort(p.apiPort())).
-		WithResources(resources("10m", "32Mi", "128Mi")).
+		WithResources(resources("10m", "64Mi", "128Mi")).
 		WithVolumeMounts(
 			mount(volumeProxyConfig, proxyConfigPath).WithReadOnly(true),
 			mount(volumeProxyToken, tokenPath).WithReadOnly(true),

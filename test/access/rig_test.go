@@ -33,6 +33,9 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/sei-operator/sei-operator/api/v1alpha1"
+	"github.com/sei-operator/sei-operator/internal/platform"
+	"github.com/sei-operator/sei-operator/internal/render"
 	"github.com/sei-operator/sei-operator/internal/seid"
 	"github.com/sei-operator/sei-operator/internal/sidecar/api"
 	"github.com/sei-operator/sei-operator/internal/sidecar/serve"
@@ -59,8 +62,8 @@ type node struct {
 	namespace string
 	dir       string
 	log       *fakeseid.Output // what the sidecar writes
-	sidecar   string  // where the sidecar listens on loopback
-	host      string  // where the proxy listens
+	sidecar   string           // where the sidecar listens on loopback
+	host      string           // where the proxy listens
 	authority *authority
 	stop      func()
 }
@@ -84,17 +87,10 @@ func newNode(t *testing.T) *node {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:auth-delegator"},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: n.namespace, Name: podUser}},
 	})
-	n.write("config.yaml", `authorization:
-  rewrites:
-    byHttpHeader:
-      name: X-Sei-Action
-  resourceAttributes:
-    apiGroup: sei.io
-    apiVersion: v1alpha1
-    resource: seinodes
-    subresource: "{{ .Value }}"
-    namespace: `+n.namespace+`
-    name: `+nodeName+"\n")
+	rendered := n.rendered()
+	for name, content := range rendered.ProxyConfig.Data {
+		n.write(name, content)
+	}
 	n.certify()
 	n.kubeconfig(c.PersonConfig(t).Host)
 	n.serve("127.0.0.1:0")
@@ -263,20 +259,8 @@ func (n *node) url() string { return "https://" + net.JoinHostPort(n.host, "8443
 // it lets the sidecar answer.
 func (n *node) protect(program ...string) {
 	n.t.Helper()
-	command := exec.CommandContext(context.WithoutCancel(n.t.Context()), program[0], append(program[1:],
-		"--secure-listen-address="+net.JoinHostPort(n.host, "8443"),
-		"--upstream=https://"+n.sidecar+"/",
-		"--upstream-ca-file="+n.path("loopback/ca.crt"),
-		"--upstream-client-cert-file="+n.path("loopback/client.crt"),
-		"--upstream-client-key-file="+n.path("loopback/client.key"),
-		"--config-file="+n.path("config.yaml"),
-		"--tls-cert-file="+n.path("access/tls.crt"),
-		"--tls-private-key-file="+n.path("access/tls.key"),
-		"--tls-reload-interval=10ms",
-		"--auth-token-audiences="+audience,
-		"--ignore-paths=/v0/livez,/v0/healthz,/v0/startupz",
-		"--auth-header-fields-enabled=true",
-		"--kubeconfig="+n.path("kubeconfig"))...)
+	arguments := append(program[1:], n.arguments()...)
+	command := exec.CommandContext(context.WithoutCancel(n.t.Context()), program[0], append(arguments, "--kubeconfig="+n.path("kubeconfig"))...)
 	said := &fakeseid.Output{}
 	command.Stdout, command.Stderr = said, said
 	if err := command.Start(); err != nil {
@@ -303,6 +287,49 @@ func (n *node) protect(program ...string) {
 		status, _, err := n.do(ctx, call{method: http.MethodGet, path: "/v0/livez"})
 		return err == nil && status == http.StatusOK
 	})
+}
+
+// rendered is what the operator makes of a node behind an access proxy.
+func (n *node) rendered() render.Desired {
+	n.t.Helper()
+	settings := platform.Default()
+	settings.AccessControl.Enabled = true
+	want, err := render.Node(&v1alpha1.SeiNode{
+		ObjectMeta: metav1.ObjectMeta{Namespace: n.namespace, Name: nodeName, UID: nodeUID},
+		Spec:       v1alpha1.SeiNodeSpec{ChainID: "testnet-1", Image: "registry.example.com/seid:v1", FullNode: &v1alpha1.FullNodeSpec{}},
+	}, settings)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return want
+}
+
+// arguments are those that the operator renders, with places of this machine instead of
+// those of a pod: a flag or a key that is wrong there is noticed here, by both proxies.
+func (n *node) arguments() []string {
+	n.t.Helper()
+	places := strings.NewReplacer(
+		"0.0.0.0:8443", net.JoinHostPort(n.host, "8443"),
+		"127.0.0.1:7777", n.sidecar,
+		"/run/sei-loopback", n.path("loopback"),
+		"/etc/sei/rbac-proxy", n.dir,
+		"/etc/sei/access", n.path("access"),
+		// Who tests a renewal does not wait for it.
+		"--tls-reload-interval=10s", "--tls-reload-interval=10ms",
+	)
+	for _, container := range n.rendered().StatefulSet.Spec.Template.Spec.InitContainers {
+		if *container.Name != render.ContainerProxy {
+			continue
+		}
+		var found []string
+		// The first one chooses the program, in the sidecar's image.
+		for _, argument := range container.Args[1:] {
+			found = append(found, places.Replace(argument))
+		}
+		return found
+	}
+	n.t.Fatal("no access proxy is rendered")
+	return nil
 }
 
 // until asks again and again: what is asked are other processes.
