@@ -153,17 +153,22 @@ func labInfoCommand() *cobra.Command {
 		Short: "Tell where the background cluster is, as the line of JSON that \"run\" writes",
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			background, err := background(realCluster)
-			if err != nil {
-				return err
-			}
-			info, err := background.Info()
+			info, err := realInfo()
 			if err != nil {
 				return err
 			}
 			return json.NewEncoder(command.OutOrStdout()).Encode(info)
 		},
 	}
+}
+
+// realInfo is about the background cluster that runs.
+func realInfo() (kube.Info, error) {
+	background, err := background(realCluster)
+	if err != nil {
+		return kube.Info{}, err
+	}
+	return background.Info()
 }
 
 func labRunCommand() *cobra.Command {
@@ -295,11 +300,7 @@ func labExecCommand() *cobra.Command {
 			// Ended by its input or by a signal, it may still have something to tell.
 			inner.Cancel = func() error { return inner.Process.Signal(syscall.SIGTERM) }
 			if member == 0 {
-				background, err := background(realCluster)
-				if err != nil {
-					return err
-				}
-				info, err := background.Info()
+				info, err := realInfo()
 				if err != nil {
 					return err
 				}
@@ -321,11 +322,7 @@ func labLoadCommand() *cobra.Command {
 		RunE: func(command *cobra.Command, archives []string) error {
 			ctx, stop := interruptible(command.Context())
 			defer stop()
-			background, err := background(realCluster)
-			if err != nil {
-				return err
-			}
-			info, err := background.Info()
+			info, err := realInfo()
 			if err != nil {
 				return err
 			}
