@@ -88,7 +88,7 @@ func (d *demo) deleteStatefulSet(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	set, signed, began := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: chainID, Name: name}}, d.lastSigned(name), time.Now()
+	set, signed, began := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: chainID, Name: name}}, d.watcher.LastSigned(name), time.Now()
 	if err := d.chain.Client.Delete(ctx, set); err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (d *demo) deleteStatefulSet(ctx context.Context) error {
 	if before.Status.DataVolume.UID != after.Status.DataVolume.UID {
 		return fmt.Errorf("%s has another volume", name)
 	}
-	if err := d.signsAgain(ctx, name, signed); err != nil {
+	if _, err := d.watcher.Gap(ctx, name, signed); err != nil {
 		return err
 	}
 	d.say("%s signs again: the same volume, no bootstrap", name)
@@ -117,57 +117,39 @@ func (d *demo) deleteStatefulSet(ctx context.Context) error {
 
 func (d *demo) restart(ctx context.Context) error {
 	const name = "validator-1"
-	signed := d.lastSigned(name)
+	signed := d.watcher.LastSigned(name)
 	task, err := d.chain.RestartSeid(ctx, name)
 	if err != nil {
 		return err
 	}
-	if err := d.signsAgain(ctx, name, signed); err != nil {
+	d.say("SeiNodeTask %s: RPC did not answer for %s s", task.Name, task.Status.Outputs.RestartGapSeconds)
+	if err := d.measured(ctx, "in place (RestartSeid)", name, signed); err != nil {
 		return err
 	}
-	d.say("SeiNodeTask %s: RPC did not answer for %s s", task.Name, task.Status.Outputs.RestartGapSeconds)
-	d.measured("in place (RestartSeid)", name, signed)
 
 	pod, err := d.chain.Pod(ctx, name)
 	if err != nil {
 		return err
 	}
-	signed = d.lastSigned(name)
+	signed = d.watcher.LastSigned(name)
 	if err := d.chain.Client.Delete(ctx, pod); err != nil {
 		return err
 	}
 	if _, err := d.chain.NewPod(ctx, name, pod); err != nil {
 		return err
 	}
-	if err := d.signsAgain(ctx, name, signed); err != nil {
+	return d.measured(ctx, "by deleting the pod", name, signed)
+}
+
+// measured waits until a validator signs again, and tells how long it did not.
+func (d *demo) measured(ctx context.Context, how, validator string, behind int64) error {
+	told, err := d.watcher.Gap(ctx, validator, behind)
+	if err != nil {
 		return err
 	}
-	d.measured("by deleting the pod", name, signed)
+	d.gaps = append(d.gaps, gap{how, told})
+	d.say("%s, %s: %s", validator, how, told)
 	return nil
-}
-
-// lastSigned is the last block that a validator has signed so far.
-func (d *demo) lastSigned(validator string) (height int64) {
-	d.watcher.Read(func(r *live.Record) { height = r.LastSigned(validator) })
-	return height
-}
-
-// signsAgain waits until a validator has signed some blocks without a break, behind one
-// that was the last before something was done to it.
-func (d *demo) signsAgain(ctx context.Context, validator string, behind int64) error {
-	now := d.watcher.Height()
-	return d.watcher.Until(ctx, validator+" to sign again", func(r *live.Record) bool {
-		last := r.LastSigned(validator)
-		return last > max(now, behind)+2 && r.Missed(validator, last-2, last) == 0
-	})
-}
-
-func (d *demo) measured(how, validator string, behind int64) {
-	d.watcher.Read(func(r *live.Record) {
-		told := r.LongestGap(validator, behind)
-		d.gaps = append(d.gaps, gap{how, told})
-		d.say("%s, %s: %s", validator, how, told)
-	})
 }
 
 func (d *demo) measure(ctx context.Context) error {

@@ -90,23 +90,11 @@ func (s *stage) sound(t *testing.T) {
 	})
 }
 
-// signed is the last block that a validator has signed so far.
-func (s *stage) signed(validator string) (height int64) {
-	s.watcher.Read(func(r *live.Record) { height = r.LastSigned(validator) })
-	return height
-}
-
 // gap waits until a validator signs steadily again, and tells for how long it did not
 // behind a block that it had signed.
-func (s *stage) gap(t *testing.T, validator string, behind int64) (gap live.Gap) {
+func (s *stage) gap(t *testing.T, validator string, behind int64) live.Gap {
 	t.Helper()
-	now := s.watcher.Height()
-	check(t, s.watcher.Until(t.Context(), validator+" to sign again", func(r *live.Record) bool {
-		last := r.LastSigned(validator)
-		return last > max(now, behind)+2 && r.Missed(validator, last-2, last) == 0
-	}))
-	s.watcher.Read(func(r *live.Record) { gap = r.LongestGap(validator, behind) })
-	return gap
+	return must(s.watcher.Gap(t.Context(), validator, behind))(t)
 }
 
 // follows waits until nodes have a state that is newer than the chain's is now.

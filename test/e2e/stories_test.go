@@ -151,7 +151,7 @@ func (s *stage) paused(t *testing.T) {
 
 func (s *stage) templateDrift(t *testing.T) {
 	const name = "validator-1"
-	before, pod, height := s.identity(t, name), s.pod(t, name), s.signed(name)
+	before, pod, height := s.identity(t, name), s.pod(t, name), s.watcher.LastSigned(name)
 	s.edit(t, name, func(spec *v1alpha1.SeiNodeSpec) { spec.PodLabels = map[string]v1alpha1.LabelValue{"team": "one"} })
 	now := must(s.NewPod(t.Context(), name, pod))(t)
 	if now.Labels["team"] != "one" {
@@ -167,7 +167,7 @@ func (s *stage) restarts(t *testing.T) {
 	before, pod := s.identity(t, name), s.pod(t, name)
 	var longest live.Gap
 	for i := range 10 {
-		height := s.signed(name)
+		height := s.watcher.LastSigned(name)
 		task := must(s.RestartSeid(t.Context(), name))(t)
 		gap := s.gap(t, name, height)
 		note("restart %2d in place: RPC away for %s s; %s", i+1, task.Status.Outputs.RestartGapSeconds, gap)
@@ -181,7 +181,7 @@ func (s *stage) restarts(t *testing.T) {
 	}
 	s.notRestarted(t, pod, now)
 
-	height := s.signed(name)
+	height := s.watcher.LastSigned(name)
 	check(t, s.Client.Delete(t.Context(), pod))
 	must(s.NewPod(t.Context(), name, pod))(t)
 	deleted := s.gap(t, name, height)
@@ -236,7 +236,7 @@ func (s *stage) podDeletedWithoutOperator(t *testing.T) {
 	before, pod := s.identity(t, name), s.pod(t, name)
 	check(t, s.StopOperator(t.Context()))
 	defer func() { check(t, s.StartOperator(t.Context())) }()
-	height := s.signed(name)
+	height := s.watcher.LastSigned(name)
 	check(t, s.Client.Delete(t.Context(), pod))
 	must(s.NewPod(t.Context(), name, pod))(t)
 	note("without the operator, the pod deleted: %s", s.gap(t, name, height))
@@ -270,7 +270,7 @@ func (s *stage) twins(t *testing.T) {
 
 func (s *stage) imageCorrected(t *testing.T) {
 	const name = "validator-3"
-	before, height := s.identity(t, name), s.signed(name)
+	before, height := s.identity(t, name), s.watcher.LastSigned(name)
 	s.edit(t, name, func(spec *v1alpha1.SeiNodeSpec) { spec.Image = live.ImageMissing })
 	s.has(t, name, v1alpha1.ConditionReady, v1alpha1.ReasonImagePullBackOff)
 	s.edit(t, name, func(spec *v1alpha1.SeiNodeSpec) { spec.Image = live.ImageV1 })

@@ -258,7 +258,7 @@ func (s *stage) deaf(t *testing.T) {
 		t.Errorf("seid was process %d and is %d", was, now)
 	}
 	check(t, s.Signal(pod, "seid", syscall.SIGCONT))
-	s.gap(t, name, s.signed(name))
+	s.gap(t, name, s.watcher.LastSigned(name))
 	s.ready(t, name)
 	s.same(t, name, before)
 }

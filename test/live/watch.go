@@ -228,3 +228,21 @@ func (w *Watcher) Follows(ctx context.Context, behind int64, nodes ...string) er
 		return true
 	})
 }
+
+// LastSigned is the last block that a validator has signed so far.
+func (w *Watcher) LastSigned(validator string) (height int64) {
+	w.Read(func(r *Record) { height = r.LastSigned(validator) })
+	return height
+}
+
+// Gap waits until a validator signs steadily again, and tells for how long it did not
+// behind a block that it had signed.
+func (w *Watcher) Gap(ctx context.Context, validator string, behind int64) (gap Gap, err error) {
+	now := w.Height()
+	err = w.Until(ctx, validator+" to sign again", func(r *Record) bool {
+		last := r.LastSigned(validator)
+		gap = r.LongestGap(validator, behind)
+		return last > max(now, behind)+2 && r.Missed(validator, last-2, last) == 0
+	})
+	return gap, err
+}
