@@ -191,6 +191,13 @@ func (a *availability) Back(pods []corev1.Pod) {
 	}
 }
 
+// Keep forgets the pods that nobody wants to run at this moment.
+func (a *availability) Keep(wanted map[string]bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	maps.DeleteFunc(a.taken, func(pod string, _ types.UID) bool { return !wanted[pod] })
+}
+
 // Forgive says that somebody else wants these nodes to stand still.
 func (a *availability) Forgive(nodes ...string) {
 	a.mu.Lock()

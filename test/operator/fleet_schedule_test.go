@@ -116,7 +116,6 @@ func (s *schedule) disturb() {
 		s.replicas = 4 + s.random.IntN(3)
 		s.t.Logf("%d replicas", s.replicas)
 		s.noticed(s.editFleet("fleet", func(f *v1alpha1.SeiNodeDeployment) { f.Spec.Replicas = new(int32(s.replicas)) }))
-		s.seen.Load().Forgive(nodeNames("fleet", 6)[s.replicas:]...)
 	case 4:
 		s.t.Logf("%s is paused, and unpaused", one)
 		s.edit(one, func(n *v1alpha1.SeiNode) { n.Spec.Paused = true })
@@ -133,20 +132,20 @@ func (s *schedule) around(ctx context.Context, write kube.Write, do func(context
 		return do(ctx)
 	}
 	// Before it is gone: afterwards another may be ready before we have told of this one.
-	// And by live reads: the operator may know better than our watch what is back, and whom
-	// somebody wants to stand still.
+	// And by live reads: the operator may know better than our watch what is back, and which
+	// nodes somebody wants to stand still or to go.
 	pods, nodes := &corev1.PodList{}, &v1alpha1.SeiNodeList{}
 	if err := errors.Join(s.person.List(ctx, nodes, client.InNamespace(s.namespace)), s.person.List(ctx, pods, client.InNamespace(s.namespace))); err != nil {
 		return err
 	}
+	wanted := map[string]bool{}
 	for i := range nodes.Items {
-		if nodes.Items[i].Spec.Paused {
-			seen.Forgive(nodes.Items[i].Name)
-		}
+		wanted[nodes.Items[i].Name+"-0"] = !nodes.Items[i].Spec.Paused && nodes.Items[i].DeletionTimestamp.IsZero()
 	}
 	seen.Back(pods.Items)
+	seen.Keep(wanted)
 	for i := range pods.Items {
-		if pods.Items[i].Name == write.Key.Name {
+		if pods.Items[i].Name == write.Key.Name && wanted[write.Key.Name] {
 			seen.Takes(&pods.Items[i])
 		}
 	}
