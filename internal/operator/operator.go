@@ -46,8 +46,9 @@ type Config struct {
 	Namespace string
 	// WatchNamespace is the one namespace to look after; empty: all.
 	WatchNamespace string
-	// TokenFile has the token that is shown to the access proxies of nodes.
-	TokenFile string
+	// ServiceAccount is the operator's own, in its namespace: the tokens that are shown to
+	// the access proxies of nodes are asked for in its name.
+	ServiceAccount string
 
 	// Clock tells the time that plans and their deadlines go by; nil: the real one.
 	// Tests move it.
@@ -84,8 +85,11 @@ func Run(ctx context.Context, c Config) error {
 	if _, err := keeper.Roots(); err != nil {
 		return err
 	}
+	tokens := access.NewTokens(func(ctx context.Context, audience string, life time.Duration) (string, time.Duration, error) {
+		return api.OwnToken(ctx, c.ServiceAccount, audience, life)
+	}, c.Clock)
 	fleet := agents.New(ctx, agents.Options{
-		Access: &agents.Access{Roots: keeper.Roots, Token: agents.TokenFrom(c.TokenFile), Now: c.Clock.Now},
+		Access: &agents.Access{Roots: keeper.Roots, Token: tokens.For, Now: c.Clock.Now},
 		Wake: func(node types.NamespacedName) {
 			nodes.Wake(node)
 			tasks.Wake(node)
