@@ -65,7 +65,7 @@ func TestOneTokenForAllWhoAskAtOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for range 100 {
 		all.Go(func() {
-			if token, err := tokens.For(context.Background(), "alpha"); token != "sei-sidecar.alpha/1" || err != nil {
+			if token, err := tokens.For(t.Context(), "alpha"); token != "sei-sidecar.alpha/1" || err != nil {
 				t.Errorf("%q and %v", token, err)
 			}
 		})
