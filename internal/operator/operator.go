@@ -85,7 +85,9 @@ func Run(ctx context.Context, c Config) error {
 	if _, err := keeper.Roots(); err != nil {
 		return err
 	}
-	tokens := access.NewTokens(func(ctx context.Context, audience string, life time.Duration) (string, time.Duration, error) {
+	tokens := access.NewTokens(func(audience string, life time.Duration) (string, time.Duration, error) {
+		ctx, cancel := context.WithTimeout(ctx, tokenTimeout)
+		defer cancel()
 		return api.OwnToken(ctx, c.ServiceAccount, audience, life)
 	}, c.Clock)
 	fleet := agents.New(ctx, agents.Options{
@@ -137,6 +139,9 @@ func setupFleets(m manager.Manager, api *kube.Client, shared *budget.Budget, reg
 		Kube: api, Budget: shared, Recorder: m.GetEventRecorder("sei-operator"), Metrics: metrics,
 	})
 }
+
+// tokenTimeout is how long the API server may take to give out a token.
+const tokenTimeout = 10 * time.Second
 
 // drainTimeout is how long a reconcile may take to come to an end at a shutdown.
 const drainTimeout = 10 * time.Second
