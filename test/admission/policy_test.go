@@ -100,6 +100,19 @@ func TestScalingDownTakesNoValidatorsByMistake(t *testing.T) {
 	p.allowed("the operator, who deletes what was scaled down", p.deleting(p.cluster.Operator(t), before[2]))
 }
 
+// TestSmallerFleetsTakeNoValidatorsByMistake: the validators of a fleet that was deleted stay,
+// and a new one of its name takes them back, or removes them if it is smaller.
+func TestSmallerFleetsTakeNoValidatorsByMistake(t *testing.T) {
+	p := newPoliced(t)
+	same, nodes := p.fleet("fleet", 2, validator)
+	smaller, _ := p.fleet("fleet", 1, validator)
+	p.create(nodes...)
+	p.refused("a smaller fleet", p.creating(p.person, smaller), confirmation("fleet-1"))
+	p.allowed("a fleet of the same size", p.creating(p.person, same))
+	p.confirm(nodes[1])
+	p.allowed("a smaller fleet, which is meant", p.creating(p.person, smaller))
+}
+
 // TestNamespacesTakeNoValidatorsByMistake: what is in a namespace goes with it.
 func TestNamespacesTakeNoValidatorsByMistake(t *testing.T) {
 	p := newPoliced(t)
