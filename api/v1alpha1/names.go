@@ -45,7 +45,7 @@ const (
 	// this uid is being deleted and its data goes with it.
 	AnnotationAcceptVolumeLoss = "sei.io/accept-volume-loss"
 	// AnnotationConfirmDeletion with the name of the object lets a validator, or its
-	// claim, be deleted where the policy in config/access is installed.
+	// claim, be deleted or taken along where the policies in config/access are installed.
 	AnnotationConfirmDeletion = "sei.io/confirm-deletion"
 )
 

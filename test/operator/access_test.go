@@ -10,13 +10,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
 	"github.com/sei-operator/sei-operator/internal/access"
 	"github.com/sei-operator/sei-operator/internal/operator"
 	"github.com/sei-operator/sei-operator/test/cluster"
-	shared "github.com/sei-operator/sei-operator/test/rig"
 )
 
 const day = 24 * time.Hour
@@ -279,46 +277,5 @@ func TestCertificatesThatAreBrought(t *testing.T) {
 		if e.Write() && e.Resource == "secrets" && e.Namespace == r.namespace {
 			t.Errorf("the operator wrote the Secret %s/%s", e.Namespace, e.Name)
 		}
-	}
-}
-
-// Everything that is rendered is admitted where the restricted Pod Security Standard is
-// enforced.
-func TestPodsAreRestricted(t *testing.T) {
-	r := newControlledRig(t)
-	namespace := &corev1.Namespace{}
-	admin := r.cluster.Admin(t)
-	if err := admin.Get(t.Context(), client.ObjectKey{Name: r.namespace}, namespace); err != nil {
-		t.Fatal(err)
-	}
-	before := namespace.DeepCopy()
-	metav1.SetMetaDataLabel(&namespace.ObjectMeta, "pod-security.kubernetes.io/enforce", "restricted")
-	if err := admin.Patch(t.Context(), namespace, client.MergeFrom(before)); err != nil {
-		t.Fatal(err)
-	}
-	root := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: "root"},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "root", Image: image}}},
-	}
-	if err := r.person.Create(t.Context(), root); err == nil {
-		t.Fatal("the standard is not enforced: any pod is admitted")
-	}
-	r.createKeys("validator")
-	r.create(r.validator("validator"))
-	r.create(shared.NodeSecret(t, r.key("identity"), shared.NewKey(t)))
-	for name, change := range map[string]func(*v1alpha1.SeiNodeSpec){
-		"full":    func(s *v1alpha1.SeiNodeSpec) { s.FullNode = &v1alpha1.FullNodeSpec{} },
-		"archive": func(s *v1alpha1.SeiNodeSpec) { s.Archive = &v1alpha1.ArchiveSpec{} },
-		"seed": func(s *v1alpha1.SeiNodeSpec) {
-			s.Seed = &v1alpha1.SeedSpec{NodeKey: v1alpha1.KeySource{Secret: &v1alpha1.KeySecret{SecretName: "identity"}}}
-		},
-	} {
-		r.create(r.fullNode(name, func(n *v1alpha1.SeiNode) {
-			n.Spec.FullNode = nil
-			change(&n.Spec)
-		}))
-	}
-	for _, name := range []string{"validator", "full", "archive", "seed"} {
-		r.ready(name)
 	}
 }
