@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"path/filepath"
 	"os"
 	"strings"
 
@@ -45,6 +46,8 @@ clusterDomain: cluster.local
 clusterDNS: [%[1]s]
 resolvConf: ""
 volumePluginDir: /var/lib/kubelet/volume-plugins
+# They stay when the cluster ends: whoever looks for what went wrong needs them.
+podLogsDir: %[9]s
 # It shares the machine with everything else: what other programs use is no reason
 # to evict a pod.
 evictionHard: {memory.available: 50Mi, nodefs.available: 100Mi, imagefs.available: 100Mi, nodefs.inodesFree: "0%%"}
@@ -53,7 +56,7 @@ imageGCHighThresholdPercent: 100
 nodeLeaseDurationSeconds: 8
 maxPods: 250
 `, n.Node(0), n.Host(), portKubelet, quote(certificate), quote(key), quote(c.CertificateAuthority()),
-		quote("unix://"+containerdSocket), w.cgroup))
+		quote("unix://"+containerdSocket), w.cgroup, quote(filepath.Join(filepath.Dir(c.Log("kubelet")), "pods"))))
 	if err != nil {
 		return process.Spec{}, err
 	}
