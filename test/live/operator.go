@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -100,6 +101,24 @@ func (c *Cluster) KillOperator(ctx context.Context) error {
 	}
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: OperatorNamespace, Name: OperatorName}}
 	return client.IgnoreNotFound(c.Client.Delete(ctx, lease))
+}
+
+// KillLeader ends the operator likewise, but leaves its Lease, and waits until the next one
+// has taken that over. It returns the Lease as it was and as it is.
+func (c *Cluster) KillLeader(ctx context.Context) (before, after *coordinationv1.Lease, err error) {
+	key := types.NamespacedName{Namespace: OperatorNamespace, Name: OperatorName}
+	holder := func(lease *coordinationv1.Lease) string { return ptr.Deref(lease.Spec.HolderIdentity, "") }
+	before, err = Until(ctx, c, key, "a leader", func(lease *coordinationv1.Lease) bool { return holder(lease) != "" })
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := c.killOperator(ctx); err != nil {
+		return nil, nil, err
+	}
+	after, err = Until(ctx, c, key, "another leader", func(lease *coordinationv1.Lease) bool {
+		return holder(lease) != "" && holder(lease) != holder(before)
+	})
+	return before, after, err
 }
 
 func (c *Cluster) killOperator(ctx context.Context) error {
