@@ -101,7 +101,8 @@ func (s *stage) ruined(t *testing.T) {
 
 // fleet scales a fleet from one node to two, rolls an image over it, and scales it down.
 func (s *stage) fleet(t *testing.T) {
-	height, signing, undisturbed := s.watcher.Height(), map[string]int{}, s.quiet(t)
+	undisturbed := s.quiet(t)
+	height, signing := s.watcher.Height(), map[string]int{}
 	for _, name := range s.ValidatorNames() {
 		signing[name] = s.seid(t, s.pod(t, name))
 	}
