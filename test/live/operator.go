@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -107,7 +106,12 @@ func (c *Cluster) KillOperator(ctx context.Context) error {
 // has taken that over. It returns the Lease as it was and as it is.
 func (c *Cluster) KillLeader(ctx context.Context) (before, after *coordinationv1.Lease, err error) {
 	key := types.NamespacedName{Namespace: OperatorNamespace, Name: OperatorName}
-	holder := func(lease *coordinationv1.Lease) string { return ptr.Deref(lease.Spec.HolderIdentity, "") }
+	holder := func(lease *coordinationv1.Lease) string {
+		if lease.Spec.HolderIdentity == nil {
+			return ""
+		}
+		return *lease.Spec.HolderIdentity
+	}
 	before, err = Until(ctx, c, key, "a leader", func(lease *coordinationv1.Lease) bool { return holder(lease) != "" })
 	if err != nil {
 		return nil, nil, err
