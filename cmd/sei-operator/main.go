@@ -21,7 +21,6 @@ import (
 
 	"github.com/sei-operator/sei-operator/internal/operator"
 	"github.com/sei-operator/sei-operator/internal/platform"
-	"github.com/sei-operator/sei-operator/internal/render"
 )
 
 // version is set when a release is built.
@@ -69,7 +68,7 @@ func command() *cobra.Command {
 	flags.StringVar(&config.HealthAddress, "health-address", ":8081", "where /healthz and /readyz are served; 0 for nowhere")
 	flags.BoolVar(&config.LeaderElection, "leader-election", true, "wait until no other operator is at work")
 	flags.StringVar(&config.Namespace, "namespace", cmp.Or(os.Getenv("POD_NAMESPACE"), "sei-system"), "the operator's own namespace; reservations of keys are there (POD_NAMESPACE)")
-	flags.StringVar(&config.TokenFile, "token-file", cmp.Or(os.Getenv("SEI_TOKEN_FILE"), "/var/run/secrets/sei.io/sidecar/token"), "token for the access proxies of nodes, of the audience "+render.TokenAudience+" (SEI_TOKEN_FILE)")
+	flags.StringVar(&config.ServiceAccount, "service-account", cmp.Or(os.Getenv("SEI_SERVICE_ACCOUNT"), "sei-operator"), "the operator's own ServiceAccount; it is known to the access proxies of nodes by tokens of it (SEI_SERVICE_ACCOUNT)")
 	flags.StringVar(&config.WatchNamespace, "watch-namespace", "", "the one namespace whose nodes are looked after; all without it")
 	return command
 }

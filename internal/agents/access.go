@@ -1,13 +1,12 @@
 package agents
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
-	"strings"
 	"time"
 )
 
@@ -16,38 +15,25 @@ import (
 type Access struct {
 	// Roots are those who may have issued the certificate of a proxy, as of now.
 	Roots func() (*x509.CertPool, error)
-	// Token is the one to show, as of now. It is useless anywhere else.
-	Token func() (string, error)
+	// Token is the one to show to the proxies of a namespace, as of now. It is of no use
+	// anywhere else.
+	Token func(ctx context.Context, namespace string) (string, error)
 	// Now is the time by which certificates are judged.
 	Now func() time.Time
-}
-
-// TokenFrom reads the token from a file, each time: Kubernetes exchanges it.
-func TokenFrom(path string) func() (string, error) {
-	return func() (string, error) {
-		content, err := os.ReadFile(path)
-		if err != nil {
-			return "", err
-		}
-		token := strings.TrimSpace(string(content))
-		if token == "" {
-			return "", fmt.Errorf("the file %s is empty", path)
-		}
-		return token, nil
-	}
 }
 
 // errNoAccess is for an operator that has neither.
 var errNoAccess = errors.New("the pod has an access proxy, and the operator has no token for it")
 
 // errToken means that the operator cannot show who it is.
-var errToken = errors.New("the operator's token for access proxies cannot be read")
+var errToken = errors.New("the operator's token for access proxies cannot be had: apply config/rbac of this version, and check that SEI_SERVICE_ACCOUNT names the operator's own")
 
 // errRoots means that the operator cannot judge a certificate.
 var errRoots = errors.New("the certificate of the node's access proxy cannot be judged: who may have issued it is not known")
 
 // transport connects to the proxy of one node, and to no other.
-func (a *Access) transport(name string) http.RoundTripper {
+func (a *Access) transport(t Target) http.RoundTripper {
+	name := t.ServerName
 	base := Transport()
 	base.TLSClientConfig = &tls.Config{
 		MinVersion: tls.VersionTLS12,
@@ -57,7 +43,9 @@ func (a *Access) transport(name string) http.RoundTripper {
 		InsecureSkipVerify: true,
 		VerifyConnection:   func(state tls.ConnectionState) error { return a.verify(name, state) },
 	}
-	return &withToken{Transport: base, token: a.Token}
+	return &withToken{Transport: base, token: func(ctx context.Context) (string, error) {
+		return a.Token(ctx, t.Node.Namespace)
+	}}
 }
 
 // verify judges the certificate of a proxy.
@@ -82,12 +70,12 @@ func (a *Access) verify(name string, state tls.ConnectionState) error {
 // withToken shows the token with every request.
 type withToken struct {
 	*http.Transport
-	token func() (string, error)
+	token func(context.Context) (string, error)
 }
 
 // RoundTrip sends a request.
 func (t *withToken) RoundTrip(request *http.Request) (*http.Response, error) {
-	token, err := t.token()
+	token, err := t.token(request.Context())
 	if err != nil {
 		if request.Body != nil {
 			_ = request.Body.Close() // whoever refuses a request closes it

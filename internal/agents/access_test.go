@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -67,7 +68,7 @@ func TestBehindAnAccessProxy(t *testing.T) {
 		serverName string
 		now        time.Time
 		roots      func(*proxied) (*x509.CertPool, error)
-		token      func() (string, error)
+		token      func(context.Context, string) (string, error)
 		problem    string // empty: it is connected
 	}{
 		"it is let in":                   {},
@@ -84,15 +85,15 @@ func TestBehindAnAccessProxy(t *testing.T) {
 			problem: "who may have issued it is not known",
 		},
 		"there is no token": {
-			token:   func() (string, error) { return "", errors.New("no such file") },
-			problem: "token for access proxies cannot be read",
+			token:   func(context.Context, string) (string, error) { return "", errors.New("forbidden") },
+			problem: "token for access proxies cannot be had",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProxied(t, "alpha.sei", now)
 			access := &Access{
 				Roots: func() (*x509.CertPool, error) { return p.roots, nil },
-				Token: func() (string, error) { return "secret", nil },
+				Token: func(_ context.Context, namespace string) (string, error) { return "secret of " + namespace, nil },
 				Now:   func() time.Time { return now.Add(-time.Minute) },
 			}
 			if !test.now.IsZero() {
@@ -116,7 +117,7 @@ func TestBehindAnAccessProxy(t *testing.T) {
 			if view.Connected != (test.problem == "") || !strings.Contains(view.Problem, test.problem) {
 				t.Errorf("connected: %v, problem: %s", view.Connected, view.Problem)
 			}
-			if shown := p.token.Load(); (shown == "Bearer secret") != (test.problem == "") {
+			if shown := p.token.Load(); (shown == "Bearer secret of "+alpha.Namespace) != (test.problem == "") {
 				t.Errorf("the token that was shown is %v", shown)
 			}
 		})
@@ -135,7 +136,7 @@ func TestTheTokenIsForAccessProxies(t *testing.T) {
 	}))
 	defer server.Close()
 	r := newRig(t, Transport(), func(o *Options) {
-		o.Access = &Access{Token: func() (string, error) { return "secret", nil }}
+		o.Access = &Access{Token: func(context.Context, string) (string, error) { return "secret", nil }}
 	})
 	defer r.end()
 	r.Follow(target(alpha, server.URL))

@@ -73,7 +73,7 @@ func (f *Fleet) httpClient(t Target) (*http.Client, error) {
 	case f.opts.Access == nil:
 		return nil, errNoAccess
 	}
-	return newHTTPClient(f.opts.Access.transport(t.ServerName)), nil
+	return newHTTPClient(f.opts.Access.transport(t)), nil
 }
 
 // Follow keeps the stream of a node's sidecar open from now on. It is cheap, and

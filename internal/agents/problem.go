@@ -59,7 +59,7 @@ func explainRefusal(refusal *client.Error) string {
 	case refusal.Reason == api.ReasonWrongNode:
 		return "the pod's address belongs to another node now"
 	case refusal.StatusCode == http.StatusUnauthorized:
-		return "the node's access proxy does not accept the operator's token: it must be made for the audience sei-sidecar, and the proxy must be able to ask the API server"
+		return "the node's access proxy does not accept the operator's token: the proxy must be of this version, and able to ask the API server"
 	case refusal.StatusCode == http.StatusForbidden:
 		return "the node's access proxy says that the operator may not do this: apply config/rbac of this version"
 	case refusal.StatusCode == http.StatusBadGateway:

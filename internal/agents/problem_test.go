@@ -89,7 +89,7 @@ func TestProblemsAreForPeople(t *testing.T) {
 		},
 		"no token": {
 			func(p int) error { return fmt.Errorf("%w: %d", errToken, p) },
-			"token for access proxies cannot be read",
+			"token for access proxies cannot be had",
 		},
 		"another authority": {
 			func(int) error { return &url.Error{Err: x509.UnknownAuthorityError{}} },

@@ -46,8 +46,9 @@ type Config struct {
 	Namespace string
 	// WatchNamespace is the one namespace to look after; empty: all.
 	WatchNamespace string
-	// TokenFile has the token that is shown to the access proxies of nodes.
-	TokenFile string
+	// ServiceAccount is the operator's own, in its namespace: the tokens that are shown to
+	// the access proxies of nodes are asked for in its name.
+	ServiceAccount string
 
 	// Clock tells the time that plans and their deadlines go by; nil: the real one.
 	// Tests move it.
@@ -84,8 +85,13 @@ func Run(ctx context.Context, c Config) error {
 	if _, err := keeper.Roots(); err != nil {
 		return err
 	}
+	tokens := access.NewTokens(func(audience string, life time.Duration) (string, time.Duration, error) {
+		ctx, cancel := context.WithTimeout(ctx, tokenTimeout)
+		defer cancel()
+		return api.OwnToken(ctx, c.ServiceAccount, audience, life)
+	}, c.Clock)
 	fleet := agents.New(ctx, agents.Options{
-		Access: &agents.Access{Roots: keeper.Roots, Token: agents.TokenFrom(c.TokenFile), Now: c.Clock.Now},
+		Access: &agents.Access{Roots: keeper.Roots, Token: tokens.For, Now: c.Clock.Now},
 		Wake: func(node types.NamespacedName) {
 			nodes.Wake(node)
 			tasks.Wake(node)
@@ -133,6 +139,9 @@ func setupFleets(m manager.Manager, api *kube.Client, shared *budget.Budget, reg
 		Kube: api, Budget: shared, Recorder: m.GetEventRecorder("sei-operator"), Metrics: metrics,
 	})
 }
+
+// tokenTimeout is how long the API server may take to give out a token.
+const tokenTimeout = 10 * time.Second
 
 // drainTimeout is how long a reconcile may take to come to an end at a shutdown.
 const drainTimeout = 10 * time.Second

@@ -26,9 +26,10 @@ const (
 	tokenSeconds    = 3600
 )
 
-// TokenAudience is what a token must be made for to be accepted by a node's proxy. One
-// that a node gets to see is of no use at the API server.
-const TokenAudience = "sei-sidecar"
+// TokenAudience is what a token must be made for to be accepted by the proxies of a
+// namespace. One that they get to see is of no use at the API server, nor in another
+// namespace.
+func TokenAudience(namespace string) string { return "sei-sidecar." + namespace }
 
 // openPaths are answered to everybody: they tell nothing but that the sidecar lives.
 var openPaths = []string{"/v0/livez", "/v0/healthz", "/v0/startupz"}
@@ -95,7 +96,7 @@ func (p pod) proxyContainer() *corev1ac.ContainerApplyConfiguration {
 		"--tls-cert-file="+path.Join(accessPath, corev1.TLSCertKey),
 		"--tls-private-key-file="+path.Join(accessPath, corev1.TLSPrivateKeyKey),
 		"--tls-reload-interval=10s",
-		"--auth-token-audiences="+TokenAudience,
+		"--auth-token-audiences="+TokenAudience(p.node.Namespace),
 		"--auth-header-fields-enabled=true",
 		"--ignore-paths="+strings.Join(openPaths, ","),
 	)

@@ -30,7 +30,7 @@ const everything = "sidecar,restart-seid,reset-data,release-hold"
 // people are the tokens of those who try.
 type people struct {
 	viewer, runner, reader, neighbour, otherNode string
-	apiServer, expired, gone                     string
+	apiServer, expired, gone, collected          string
 }
 
 func newPeople(n *node) people {
@@ -43,6 +43,7 @@ func newPeople(n *node) people {
 		neighbour: n.caller(elsewhere, "neighbour", may("*", everything)),
 		otherNode: n.caller(n.namespace, "other-node", may("*", everything, "beta")),
 		apiServer: n.cluster.Token(n.t, n.namespace, "viewer"),
+		collected: n.cluster.Token(n.t, n.namespace, "viewer", audience(elsewhere)),
 		gone:      n.caller(n.namespace, "gone", may("get", "sidecar")),
 	}
 	p.expired = n.cluster.Aged(n.t, p.viewer, 3*time.Hour)
@@ -70,7 +71,8 @@ func attempts(n *node, p people) map[string]attempt {
 		"no token, for metrics":        {call: get("/v0/metrics", "", read), status: 401, says: "no bearer token"},
 		"no token, acting":             {call: post("", "restart-seid", restart), status: 401, says: "no bearer token"},
 		"rubbish":                      {call: get(status, "rubbish", read), status: 401, says: "does not accept"},
-		"a token for the API server":   {call: get(status, p.apiServer, read), status: 401, says: `has to be for ["sei-sidecar"]`},
+		"a token for the API server":   {call: get(status, p.apiServer, read), status: 401, says: `has to be for ["` + audience(n.namespace) + `"]`},
+		"a token of other proxies":     {call: get(status, p.collected, read), status: 401, says: `has to be for ["` + audience(n.namespace) + `"]`},
 		"an expired token":             {call: get(status, p.expired, read), status: 401, says: "has expired at"},
 		"whoever is gone":              {call: get(status, p.gone, read), status: 401, says: "may be gone"},
 		"a path like an open one":      {call: get("/v0/livez/../status", "", read), status: 401, says: "no bearer token"},

@@ -46,7 +46,6 @@ import (
 func TestMain(m *testing.M) { cluster.Main(m) }
 
 const (
-	audience = "sei-sidecar"
 	nodeName = "alpha"
 	nodeUID  = "5f0c7c1e-0000-4000-8000-000000000001"
 	podUser  = "node" // the ServiceAccount of the node's pod
@@ -131,8 +130,11 @@ func (n *node) caller(namespace, name string, rules ...rbacv1.PolicyRule) string
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}},
 	})
-	return n.cluster.Token(n.t, namespace, name, audience)
+	return n.cluster.Token(n.t, namespace, name, audience(n.namespace))
 }
+
+// audience is whom tokens for the proxies of a namespace are for.
+func audience(namespace string) string { return "sei-sidecar." + namespace }
 
 // may is a rule for one node.
 func may(verbs, subresources string, nodes ...string) rbacv1.PolicyRule {

@@ -76,22 +76,6 @@ func TestShippedSettings(t *testing.T) {
 			if err != nil || !settings.AccessControl.Enabled {
 				t.Errorf("access control is not on: %v", err)
 			}
-		case "Deployment":
-			volumes, _, _ := unstructured.NestedSlice(object.Object, "spec", "template", "spec", "volumes")
-			var found bool
-			for _, volume := range volumes {
-				typed := corev1.Volume{}
-				if err := runtime.DefaultUnstructuredConverter.FromUnstructured(volume.(map[string]any), &typed); err != nil {
-					t.Fatal(err)
-				}
-				if typed.Projected != nil {
-					token := typed.Projected.Sources[0].ServiceAccountToken
-					found = token != nil && token.Audience == "sei-sidecar"
-				}
-			}
-			if !found {
-				t.Error("the operator gets no token for sidecars")
-			}
 		}
 	}
 }

@@ -165,19 +165,6 @@ func newClient(config *rest.Config) (client.WithWatch, error) {
 	return client.NewWithWatch(config, client.Options{Scheme: scheme})
 }
 
-// OperatorToken asks for a token of the operator's ServiceAccount that is made for
-// somebody, as the kubelet does for a projected volume.
-func (c *Cluster) OperatorToken(tb testing.TB, audience string) string {
-	tb.Helper()
-	account := &corev1.ServiceAccount{}
-	account.Namespace, account.Name = "sei-system", "sei-operator"
-	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: []string{audience}}}
-	if err := mustClient(tb, c.admin).SubResource("token").Create(tb.Context(), account, request); err != nil {
-		tb.Fatalf("asking for a token of the operator's ServiceAccount: %v", err)
-	}
-	return request.Status.Token
-}
-
 // Objects reads the Kubernetes objects of a YAML stream.
 func Objects(reader io.Reader) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured

@@ -51,17 +51,13 @@ func (c *Cluster) checkRole() error {
 	if err != nil {
 		return err
 	}
-	// What was asked last may not be in it yet. That is of no importance.
-	events, _, err := readAudit(c.auditLog, OperatorUser, time.Time{}, "")
+	events, err := asked(c.auditLog)
 	if err != nil {
 		return err
 	}
-	var problems []error
+	problems := []error{refusals(events)}
 	used := map[string]bool{}
 	for _, e := range events {
-		if e.Forbidden {
-			problems = append(problems, fmt.Errorf("the operator asked for what its role does not allow: %s (%s/%s)", rightOf(e), e.Namespace, e.Name))
-		}
 		for _, shown := range shows(e) {
 			used[shown] = true
 		}
@@ -69,6 +65,35 @@ func (c *Cluster) checkRole() error {
 	for _, right := range slices.Sorted(maps.Keys(granted)) {
 		if _, known := unseen[right]; !used[right] && !known && !ofSidecars(right) {
 			problems = append(problems, fmt.Errorf("the operator's role allows what no test saw it do: %s", right))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// Refusals reads from an audit log what the operator asked for and has no right to.
+func Refusals(auditLog string) error {
+	events, err := asked(auditLog)
+	if err != nil {
+		return err
+	}
+	if len(events) == 0 {
+		return fmt.Errorf("the audit log %s does not know of an operator", auditLog)
+	}
+	return refusals(events)
+}
+
+// asked is what the operator asked for so far. What was asked last may not be in it yet.
+// That is of no importance.
+func asked(auditLog string) ([]AuditEvent, error) {
+	events, _, err := readAudit(auditLog, OperatorUser, time.Time{}, "")
+	return events, err
+}
+
+func refusals(events []AuditEvent) error {
+	var problems []error
+	for _, e := range events {
+		if e.Forbidden {
+			problems = append(problems, fmt.Errorf("the operator asked for what its role does not allow: %s (%s/%s)", rightOf(e), e.Namespace, e.Name))
 		}
 	}
 	return errors.Join(problems...)

@@ -30,8 +30,8 @@ const (
 	sidecarPort = 7777
 )
 
-// audience is whom tokens for sidecars are for.
-const audience = "sei-sidecar"
+// audience is whom tokens for the proxies of a namespace are for.
+func audience(namespace string) string { return "sei-sidecar." + namespace }
 
 // attempt is a call to a node, and the answer it must get.
 type attempt struct {
@@ -56,14 +56,16 @@ func (s *stage) access(t *testing.T) {
 	}))
 	s.account(t, s.ID, "holder", rbacv1.RoleRef{Kind: "Role", Name: "may-hold"})
 	s.account(t, metav1.NamespaceDefault, "stranger", rbacv1.RoleRef{})
-	viewer, holder := s.token(t, s.ID, "viewer", audience), s.token(t, s.ID, "holder", audience)
+	own := audience(s.ID)
+	viewer, holder := s.token(t, s.ID, "viewer", own), s.token(t, s.ID, "holder", own)
 
 	for _, a := range []attempt{
 		{name: "health, by anybody", path: "/v0/livez", status: 200},
 		{name: "no token", action: api.ActionRead, status: 401, says: "no bearer token"},
 		{name: "no token, for metrics", path: "/v0/metrics", action: api.ActionRead, status: 401},
-		{name: "a token for the API server", token: s.token(t, s.ID, "viewer"), action: api.ActionRead, status: 401, says: audience},
-		{name: "an account of another namespace", token: s.token(t, metav1.NamespaceDefault, "stranger", audience), action: api.ActionRead, status: 403, says: "may not get"},
+		{name: "a token for the API server", token: s.token(t, s.ID, "viewer"), action: api.ActionRead, status: 401, says: own},
+		{name: "a token that proxies of another namespace get to see", token: s.token(t, s.ID, "viewer", audience("elsewhere")), action: api.ActionRead, status: 401, says: own},
+		{name: "an account of another namespace", token: s.token(t, metav1.NamespaceDefault, "stranger", own), action: api.ActionRead, status: 403, says: "may not get"},
 		{name: "a viewer reads", token: viewer, action: api.ActionRead, status: 200},
 		{name: "a viewer acts", token: viewer, task: "restart-seid", action: "restart-seid", status: 403, says: "may not create seinodes/restart-seid"},
 		{name: "an action that the role does not name", token: holder, task: "restart-seid", action: "restart-seid", status: 403, says: "may not create"},

@@ -18,6 +18,7 @@ import (
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/sei-operator/sei-operator/test/cluster"
 	"github.com/sei-operator/sei-operator/test/live"
 )
 
@@ -50,6 +51,10 @@ func run(m *testing.M) int {
 	} else {
 		code = m.Run()
 		report()
+		if err := cluster.Refusals(shared.Info.AuditLog); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
 	}
 	if err := shared.Close(); err != nil {
 		fmt.Fprintf(os.Stderr, "the cluster did not end well: %v\n", err)

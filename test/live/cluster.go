@@ -51,6 +51,7 @@ type Info struct {
 	Version    string         `json:"version"`
 	Dir        string         `json:"dir"`
 	Logs       string         `json:"logs"`
+	AuditLog   string         `json:"auditLog"`
 	Control    string         `json:"control"`
 	Components map[string]int `json:"components"`
 }

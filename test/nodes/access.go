@@ -38,7 +38,7 @@ type gatekeeper struct {
 	admin client.Client
 
 	mu      sync.Mutex
-	callers map[string]authenticationv1.UserInfo // by token
+	callers map[string]authenticationv1.UserInfo // by audience and token
 	allowed map[string]bool
 }
 
@@ -50,14 +50,15 @@ func (g *gatekeeper) pass(ctx context.Context, node types.NamespacedName, r *htt
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	caller, known := g.callers[token]
+	audience := "sei-sidecar." + node.Namespace
+	caller, known := g.callers[audience+" "+token]
 	if !known {
-		review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: []string{"sei-sidecar"}}}
-		if err := g.admin.Create(ctx, review); err != nil || !review.Status.Authenticated || !slices.Contains(review.Status.Audiences, "sei-sidecar") {
+		review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: []string{audience}}}
+		if err := g.admin.Create(ctx, review); err != nil || !review.Status.Authenticated || !slices.Contains(review.Status.Audiences, audience) {
 			return http.StatusUnauthorized, fmt.Sprintf("the token is not accepted: %v %s", err, review.Status.Error)
 		}
 		caller = review.Status.User
-		g.callers[token] = caller
+		g.callers[audience+" "+token] = caller
 	}
 	verb := map[string]string{http.MethodGet: "get", http.MethodPost: "create", http.MethodDelete: "delete"}[r.Method]
 	question := fmt.Sprintf("%s may %s %s of %s", caller.Username, verb, action, node)

@@ -1,8 +1,6 @@
 package operator_test
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,22 +16,12 @@ import (
 
 // controlled switches access control on, as it is in what is shipped. The fleet plays
 // the proxies as well, and asks the API server what they would.
-func controlled(tb testing.TB) func(*operator.Config) {
-	tb.Helper()
-	token := filepath.Join(tb.TempDir(), "token")
-	if err := os.WriteFile(token, []byte(cluster.Get(tb).OperatorToken(tb, "sei-sidecar")), 0o600); err != nil {
-		tb.Fatal(err)
-	}
-	return func(c *operator.Config) {
-		c.Platform.AccessControl.Enabled = true
-		c.TokenFile = token
-	}
-}
+func controlled(c *operator.Config) { c.Platform.AccessControl.Enabled = true }
 
 // newControlledRig is a rig with access control, in whose namespace proxies may ask.
 func newControlledRig(tb testing.TB, change ...func(*operator.Config)) *rig {
 	tb.Helper()
-	r := newRig(tb, append([]func(*operator.Config){controlled(tb)}, change...)...)
+	r := newRig(tb, append([]func(*operator.Config){controlled}, change...)...)
 	r.bind()
 	tb.Cleanup(func() {
 		for _, refusal := range r.sidecars.Refusals() {

@@ -67,7 +67,6 @@ func TestANodeBehindAccessControl(t *testing.T) {
 // Whoever switches access control on or off replaces pods, and until then talks to the
 // pods that are there as they want to be talked to.
 func TestAccessControlIsSwitchedOnAndOff(t *testing.T) {
-	on := controlled(t)
 	r := newRig(t)
 	r.bind()
 	r.create(r.fullNode("alpha"))
@@ -75,7 +74,6 @@ func TestAccessControlIsSwitchedOnAndOff(t *testing.T) {
 	for _, enabled := range []bool{true, false} {
 		before := r.pod("alpha", "a pod", func(*corev1.Pod) bool { return true })
 		r.stop()
-		on(&r.config)
 		r.config.Platform.AccessControl.Enabled = enabled
 		r.start()
 		after := r.pod("alpha", "another pod", func(p *corev1.Pod) bool { return p.UID != before.UID })
@@ -92,7 +90,7 @@ func TestAccessControlIsSwitchedOnAndOff(t *testing.T) {
 }
 
 func TestProxiesThatMayNotAskAreAGate(t *testing.T) {
-	r := newRig(t, controlled(t))
+	r := newRig(t, controlled)
 	r.create(r.fullNode("alpha"))
 	node := r.until("alpha", "the gate", has(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonAccessNotGranted))
 	for _, part := range []string{"ServiceAccount default", r.namespace, "tokenreviews.authentication.k8s.io", "subjectaccessreviews.authorization.k8s.io", "config/access/proxy.yaml"} {

@@ -33,7 +33,7 @@ func Config(tb testing.TB, c *cluster.Cluster, namespace string) operator.Config
 	tb.Helper()
 	return operator.Config{
 		Kubernetes: c.OperatorConfig(tb), Platform: SmallNodes(), Log: logr.Discard(),
-		MetricsAddress: "0", HealthAddress: "0", Namespace: Namespace, WatchNamespace: namespace,
+		MetricsAddress: "0", HealthAddress: "0", Namespace: Namespace, ServiceAccount: "sei-operator", WatchNamespace: namespace,
 	}
 }
 

@@ -13,13 +13,15 @@ import (
 // StreamEvents tells of changes as they happen. A reader that cannot keep up is cut
 // off, and begins anew when it comes back.
 func (s *Server) StreamEvents(w http.ResponseWriter, r *http.Request, params api.StreamEventsParams) {
-	select {
-	case s.streams <- struct{}{}:
-		defer func() { <-s.streams }()
-	default:
-		refuse(w, http.StatusServiceUnavailable, api.ReasonTooManyStreams, true, fmt.Sprintf("there are %d readers of events already", maxStreams))
+	from := ""
+	if s.opts.AccessControl {
+		from = caller(r)
+	}
+	if full := s.readers.enter(from); full != "" {
+		refuse(w, http.StatusServiceUnavailable, api.ReasonTooManyStreams, true, full)
 		return
 	}
+	defer s.readers.leave(from)
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
 	stream := stream{w: w, control: http.NewResponseController(w), stall: s.opts.StallTimeout}

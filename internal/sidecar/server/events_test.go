@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -37,7 +38,7 @@ func (r *rig) serve(tb testing.TB) string {
 	return s.URL
 }
 
-func read(tb testing.TB, client *http.Client, url, lastID string) *reader {
+func read(tb testing.TB, client *http.Client, url, lastID string, headers ...string) *reader {
 	tb.Helper()
 	ctx, cancel := context.WithCancel(tb.Context())
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/v0/events", nil)
@@ -46,6 +47,9 @@ func read(tb testing.TB, client *http.Client, url, lastID string) *reader {
 	}
 	if lastID != "" {
 		request.Header.Set("Last-Event-ID", lastID)
+	}
+	for pair := range slices.Chunk(headers, 2) {
+		request.Header.Set(pair[0], pair[1])
 	}
 	response, err := client.Do(request) //nolint:bodyclose // the reader closes it
 	if err != nil {
@@ -199,6 +203,20 @@ func TestReadersAreBounded(t *testing.T) {
 	for _, s := range streams {
 		s.close()
 	}
+}
+
+// Who may read cannot keep the operator from it.
+func TestReadersOfOneNameAreBounded(t *testing.T) {
+	r, _ := guarded(t)
+	url := r.serve(t)
+	for range 8 {
+		read(t, http.DefaultClient, url, "", as("ann", api.ActionRead)...)
+	}
+	answer := r.do(t, "GET", "/v0/events", "", as("ann", api.ActionRead)...)
+	if got := decode[api.Error](t, answer.Body); answer.Code != 503 || got.Reason != api.ReasonTooManyStreams || !strings.Contains(got.Error, "ann") {
+		t.Errorf("%d %+v", answer.Code, got)
+	}
+	read(t, http.DefaultClient, url, "", as("operator", api.ActionRead)...)
 }
 
 // A reader that takes nothing is cut off, and nobody waits for it.

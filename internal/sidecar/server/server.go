@@ -28,9 +28,8 @@ const (
 	idleTimeout       = 60 * time.Second
 	maxHeaderBytes    = 32 << 10
 
-	maxWait    = 60 * time.Second
-	heartbeat  = 15 * time.Second
-	maxStreams = 32
+	maxWait   = 60 * time.Second
+	heartbeat = 15 * time.Second
 )
 
 // Node is what is known of the node and its process.
@@ -83,7 +82,7 @@ type Server struct {
 	opts     Options
 	handler  http.Handler
 	metrics  http.Handler
-	streams  chan struct{}
+	readers  readers
 	stopping chan struct{}
 	stopOnce sync.Once
 }
@@ -113,7 +112,6 @@ func New(o Options) (*Server, error) {
 	s := &Server{
 		opts:     o,
 		metrics:  promhttp.HandlerFor(o.Gatherer, promhttp.HandlerOpts{}),
-		streams:  make(chan struct{}, maxStreams),
 		stopping: make(chan struct{}),
 	}
 	mux := http.NewServeMux()
