@@ -95,7 +95,7 @@ type calls struct {
 func (s *stage) newCalls(t *testing.T, node string, trusted *x509.CertPool) *calls {
 	t.Helper()
 	c := &calls{stop: make(chan struct{})}
-	request := s.request(t, node, attempt{token: s.token(t, s.ID, "reader", audience), action: api.ActionRead})
+	request := s.request(t, node, attempt{token: s.token(t, s.ID, "reader", audience(s.ID)), action: api.ActionRead})
 	transport := func(once bool, see func(*x509.Certificate)) http.RoundTripper {
 		return &http.Transport{DisableKeepAlives: once, TLSClientConfig: &tls.Config{
 			MinVersion: tls.VersionTLS12, RootCAs: trusted, ServerName: node + "." + s.ID,
