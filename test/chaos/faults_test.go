@@ -43,8 +43,9 @@ var faults = []fault{
 	onAny("a node is held and released", (*chaos).hold),
 	onFleet("the fleet gets another template", (*chaos).roll),
 	onFleet("the fleet is scaled up and down", (*chaos).scale),
-	{"the operator is killed", func(ctx context.Context, c *chaos) (string, error) {
-		return "the operator is killed", c.KillOperator(ctx)
+	{"the operator is killed and leaves its Lease", func(ctx context.Context, c *chaos) (string, error) {
+		_, _, err := c.KillLeader(ctx)
+		return "the operator is killed and leaves its Lease", err
 	}},
 	daemon("kubelet"), daemon("kube-apiserver"), daemon("etcd"), daemon("kube-controller-manager"), daemon("kube-scheduler"),
 }

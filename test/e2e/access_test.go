@@ -140,22 +140,8 @@ func (s *stage) try(t *testing.T, node string, a attempt) {
 	address, stop, err := s.Forward(t.Context(), node, proxyPort)
 	check(t, err)
 	defer stop()
-	method, path, body := http.MethodGet, "/v0/status", ""
-	if a.path != "" {
-		path = a.path
-	}
-	if a.task != "" {
-		method, path, body = http.MethodPost, "/v0/tasks", fmt.Sprintf(`{"id":%q,"type":%q,"params":{}}`, uuid.New(), a.task)
-	}
-	request := must(http.NewRequestWithContext(t.Context(), method, "https://"+address+path, strings.NewReader(body)))(t)
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set(api.NodeUIDHeader, string(s.ready(t, node).UID))
-	if a.action != "" {
-		request.Header.Set(api.ActionHeader, a.action)
-	}
-	if a.token != "" {
-		request.Header.Set("Authorization", "Bearer "+a.token)
-	}
+	request := s.request(t, node, a)
+	request.URL.Host = address
 	status, said, err := ask(credulous(), request)
 	if err != nil || status != a.status || !strings.Contains(said, a.says) {
 		t.Errorf("%s: %d, %s, %v", a.name, status, said, err)
@@ -164,6 +150,28 @@ func (s *stage) try(t *testing.T, node string, a attempt) {
 		said = "" // It is the refusals that are told.
 	}
 	note("access: %-38s %d %s", a.name, status, said)
+}
+
+// request is that of an attempt; where to is not known yet.
+func (s *stage) request(t *testing.T, node string, a attempt) *http.Request {
+	t.Helper()
+	method, path, body := http.MethodGet, "/v0/status", ""
+	if a.path != "" {
+		path = a.path
+	}
+	if a.task != "" {
+		method, path, body = http.MethodPost, "/v0/tasks", fmt.Sprintf(`{"id":%q,"type":%q,"params":{}}`, uuid.New(), a.task)
+	}
+	request := must(http.NewRequestWithContext(t.Context(), method, "https://"+node+path, strings.NewReader(body)))(t)
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set(api.NodeUIDHeader, string(s.ready(t, node).UID))
+	if a.action != "" {
+		request.Header.Set(api.ActionHeader, a.action)
+	}
+	if a.token != "" {
+		request.Header.Set("Authorization", "Bearer "+a.token)
+	}
+	return request
 }
 
 // credulous believes whoever answers: here it is about who asks.

@@ -3,12 +3,17 @@ package e2e_test
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
 	"github.com/sei-operator/sei-operator/test/live"
@@ -95,6 +100,79 @@ func (s *stage) sound(t *testing.T) {
 func (s *stage) gap(t *testing.T, validator string, behind int64) live.Gap {
 	t.Helper()
 	return must(s.watcher.Gap(t.Context(), validator, behind))(t)
+}
+
+// while is how many blocks the chain is looked at before and after what must not disturb it.
+const while = 10
+
+// quiet looks at the chain for a while in which nothing is done to it. The function that
+// it returns asserts that since then no validator was silent for longer than is usual: more
+// blocks in a row than any was in that while. Where the machine is small one is late now
+// and then, so fewer blocks than there are validators always count as usual.
+func (s *stage) quiet(t *testing.T) (undisturbed func()) {
+	t.Helper()
+	silent := func(behind int64) (worst string, missed int) {
+		s.watcher.Read(func(r *live.Record) {
+			for _, name := range s.ValidatorNames() {
+				if gap := r.LongestGap(name, behind); gap.Missed >= missed {
+					worst, missed = name, gap.Missed
+				}
+			}
+		})
+		return worst, missed
+	}
+	before := s.watcher.Height()
+	check(t, s.watcher.Grow(t.Context(), while))
+	_, missed := silent(before)
+	usual, now := max(missed, s.Validators-1), s.watcher.Height()
+	return func() {
+		t.Helper()
+		// Who is silent still is not in the record before it signs again.
+		check(t, s.watcher.Signs(t.Context(), s.watcher.Height(), s.ValidatorNames()...))
+		worst, missed := silent(now)
+		if missed > usual {
+			t.Errorf("%s missed %d blocks in a row, %d are usual", worst, missed, usual)
+		}
+		note("%s: a validator missed at most %d blocks in a row", t.Name(), missed)
+	}
+}
+
+// watchPods watches what becomes of pods. The function that it returns ends that, as soon
+// as some pods were seen as they are by then, and shows everything from the beginning.
+func (s *stage) watchPods(t *testing.T, which client.ListOption) (seen func(show func(watch.EventType, *corev1.Pod), until ...*corev1.Pod)) {
+	t.Helper()
+	watched := must(s.Client.Watch(t.Context(), &corev1.PodList{}, client.InNamespace(s.ID), which))(t)
+	var mu sync.Mutex
+	var events []watch.Event
+	go func() {
+		for event := range watched.ResultChan() {
+			mu.Lock()
+			events = append(events, event)
+			mu.Unlock()
+		}
+	}()
+	return func(show func(watch.EventType, *corev1.Pod), until ...*corev1.Pod) {
+		t.Helper()
+		defer watched.Stop()
+		check(t, live.Poll(t.Context(), "the watch of pods", func() (bool, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			versions := sets.New[string]()
+			for _, event := range events {
+				if pod, ok := event.Object.(*corev1.Pod); ok {
+					versions.Insert(pod.ResourceVersion)
+				}
+			}
+			return !slices.ContainsFunc(until, func(pod *corev1.Pod) bool { return !versions.Has(pod.ResourceVersion) }), nil
+		}))
+		mu.Lock()
+		defer mu.Unlock()
+		for _, event := range events {
+			if pod, ok := event.Object.(*corev1.Pod); ok {
+				show(event.Type, pod)
+			}
+		}
+	}
 }
 
 // follows waits until nodes have a state that is newer than the chain's is now.

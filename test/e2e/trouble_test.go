@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -43,12 +44,24 @@ func (s *stage) syncing(t *testing.T, name string) *corev1.Pod {
 	return pod
 }
 
-// A pause that comes in the middle of a state sync waits until a stop ruins nothing.
+// A pause that comes in the middle of a state sync waits until a stop ruins nothing: until
+// there is a block after the sync, which comes no earlier than this story wants.
 func (s *stage) stopInStateSync(t *testing.T) {
 	const name = "syncer"
 	pod := s.syncing(t, name)
+	seid, hold := s.seid(t, pod), must(s.File(pod, "seid", holdFile))(t)
+	check(t, os.WriteFile(hold, nil, 0o644))
 	s.edit(t, name, func(spec *v1alpha1.SeiNodeSpec) { spec.Paused = true })
-	s.has(t, name, v1alpha1.ConditionPaused, v1alpha1.ReasonStopping)
+	for _, danger := range []string{"StateSyncing", "AwaitingBlock"} {
+		must(s.Wait(t.Context(), name, "a stop that waits because of "+danger, func(node *v1alpha1.SeiNode) bool {
+			paused := live.Condition(node, v1alpha1.ConditionPaused)
+			return paused.Reason == string(v1alpha1.ReasonWaitingForSafeStop) && strings.Contains(paused.Message, danger)
+		}))(t)
+	}
+	if now := s.pod(t, name); now.UID != pod.UID || now.DeletionTimestamp != nil || s.seid(t, now) != seid {
+		t.Error("the pod or seid was stopped before it was safe")
+	}
+	check(t, os.Remove(hold))
 	check(t, s.Gone(t.Context(), pod))
 	s.has(t, name, v1alpha1.ConditionPaused, v1alpha1.ReasonPaused)
 	before := s.identity(t, name)
@@ -88,6 +101,7 @@ func (s *stage) ruined(t *testing.T) {
 
 // fleet scales a fleet from one node to two, rolls an image over it, and scales it down.
 func (s *stage) fleet(t *testing.T) {
+	undisturbed := s.quiet(t)
 	height, signing := s.watcher.Height(), map[string]int{}
 	for _, name := range s.ValidatorNames() {
 		signing[name] = s.seid(t, s.pod(t, name))
@@ -99,12 +113,23 @@ func (s *stage) fleet(t *testing.T) {
 	s.follows(t, "rpc-0", "rpc-1")
 	first, second := s.identity(t, "rpc-0"), s.identity(t, "rpc-1")
 
-	fewest := s.watchPods(t, "rpc-0", "rpc-1")
+	seen := s.watchPods(t, client.HasLabels{v1alpha1.LabelDeployment})
 	check(t, s.EditFleet(t.Context(), "rpc", func(f *v1alpha1.SeiNodeDeployment) { f.Spec.Template.Spec.Image = live.ImageV2 }))
 	s.fleetIs(t, 2, live.ImageV2)
+	ready, fewest := map[string]bool{"rpc-0-0": true, "rpc-1-0": true}, 2
+	seen(func(event watch.EventType, pod *corev1.Pod) {
+		ready[pod.Name] = event != watch.Deleted && live.PodReady(pod)
+		count := 0
+		for _, is := range ready {
+			if is {
+				count++
+			}
+		}
+		fewest = min(fewest, count)
+	}, s.pod(t, "rpc-0"), s.pod(t, "rpc-1"))
 	// Had it stayed two, nothing would have been seen.
-	if ready := fewest(); ready != 1 {
-		t.Errorf("at the worst moment %d nodes of the fleet were ready", ready)
+	if fewest != 1 {
+		t.Errorf("at the worst moment %d nodes of the fleet were ready", fewest)
 	}
 	s.follows(t, "rpc-0", "rpc-1")
 	s.same(t, "rpc-0", first)
@@ -130,6 +155,7 @@ func (s *stage) fleet(t *testing.T) {
 	check(t, s.Client.Delete(t.Context(), fleet))
 	check(t, s.Gone(t.Context(), fleet))
 	s.remove(t, "rpc-0")
+	undisturbed()
 	s.watcher.Read(func(r *live.Record) {
 		missed := 0
 		for _, name := range s.ValidatorNames() {
@@ -150,37 +176,6 @@ func (s *stage) fleetIs(t *testing.T, replicas int32, image string) {
 	}
 }
 
-// watchPods watches how many pods of nodes are ready, and tells the fewest.
-func (s *stage) watchPods(t *testing.T, names ...string) (fewest func() int) {
-	t.Helper()
-	events := must(s.Client.Watch(t.Context(), &corev1.PodList{}, client.InNamespace(s.ID), client.HasLabels{v1alpha1.LabelDeployment}))(t)
-	done, ready, least := make(chan struct{}), map[string]bool{}, len(names)
-	go func() {
-		defer close(done)
-		for event := range events.ResultChan() {
-			pod, ok := event.Object.(*corev1.Pod)
-			if !ok {
-				continue
-			}
-			ready[pod.Name] = event.Type != watch.Deleted && live.PodReady(pod)
-			count := 0
-			for _, is := range ready {
-				if is {
-					count++
-				}
-			}
-			if len(ready) == len(names) {
-				least = min(least, count)
-			}
-		}
-	}()
-	return func() int {
-		events.Stop()
-		<-done
-		return least
-	}
-}
-
 // operatorKilled kills the operator at random moments of plans. Each plan replaces the
 // pod of a validator, so whatever is done twice or not at all can be seen.
 func (s *stage) operatorKilled(t *testing.T) {
@@ -189,10 +184,12 @@ func (s *stage) operatorKilled(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("moments are drawn from the seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // moments, not secrets
+	const edited = "example.com/edit"
+	seen := s.watchPods(t, client.MatchingLabels{v1alpha1.LabelNode: name})
 	last, killed := "", 0
 	for i := 0; killed < times; i++ {
 		last = fmt.Sprint(i)
-		s.edit(t, name, func(spec *v1alpha1.SeiNodeSpec) { spec.PodAnnotations = map[string]string{"example.com/edit": last} })
+		s.edit(t, name, func(spec *v1alpha1.SeiNodeSpec) { spec.PodAnnotations = map[string]string{edited: last} })
 		// A moment is a number of changes of the node's status, so it is one of the plan,
 		// unless that is over before.
 		changes := random.IntN(8)
@@ -200,21 +197,48 @@ func (s *stage) operatorKilled(t *testing.T) {
 			changes--
 			return node.Status.Plan != nil && changes < 0 || live.IsReady(node) && node.Status.ObservedGeneration == node.Generation
 		}))(t)
-		if node.Status.Plan != nil {
+		if node.Status.Plan == nil {
+			continue
+		}
+		if killed++; killed == 1 {
+			s.outlived(t)
+		} else {
 			check(t, s.KillOperator(t.Context()))
-			killed++
 		}
 	}
-	must(live.Until(t.Context(), s.Cluster, s.Key(name+"-0"), "a pod of the last edit", func(pod *corev1.Pod) bool {
-		return pod.Annotations["example.com/edit"] == last && live.PodReady(pod)
+	pod := must(live.Until(t.Context(), s.Cluster, s.Key(name+"-0"), "a pod of the last edit", func(pod *corev1.Pod) bool {
+		return pod.Annotations[edited] == last && live.PodReady(pod)
 	}))(t)
 	s.ready(t, name)
 	check(t, s.OperatorAtWork(t.Context()))
 	s.same(t, name, before)
+	made := map[types.UID]string{}
+	seen(func(_ watch.EventType, pod *corev1.Pod) { made[pod.UID] = pod.Annotations[edited] }, pod)
+	pods := map[string]int{}
+	for _, edit := range made {
+		if pods[edit]++; pods[edit] > 1 {
+			t.Errorf("for the edit %q another pod was made again", edit)
+		}
+	}
 }
 
-// restarted kills a daemon of the cluster. No pod and no seid is touched for it, the chain
-// goes on, and afterwards the operator still does its work.
+// outlived kills the operator and leaves its Lease. The next one waits until that has run
+// out, and takes it over.
+func (s *stage) outlived(t *testing.T) {
+	t.Helper()
+	before, after, err := s.KillLeader(t.Context())
+	check(t, err)
+	if after.UID != before.UID {
+		t.Error("the Lease was not taken over, it is another one")
+	}
+	valid := time.Duration(*before.Spec.LeaseDurationSeconds) * time.Second
+	if waited := after.Spec.AcquireTime.Sub(before.Spec.RenewTime.Time); waited < valid {
+		t.Errorf("a Lease of %s was taken over after %s", valid, waited)
+	}
+}
+
+// restarted kills a daemon of the cluster. The validators sign as if nothing had happened,
+// no pod and no seid is touched for it, and afterwards the operator still does its work.
 func (s *stage) restarted(daemon string) func(*testing.T) {
 	return func(t *testing.T) {
 		names := append(s.ValidatorNames(), "archive", "provider", "full")
@@ -223,8 +247,9 @@ func (s *stage) restarted(daemon string) func(*testing.T) {
 			before[name], pods[name] = s.identity(t, name), s.pod(t, name)
 			seids[name] = s.seid(t, pods[name])
 		}
+		undisturbed := s.quiet(t)
 		check(t, s.Restart(t.Context(), daemon))
-		check(t, s.watcher.Grow(t.Context(), 10))
+		check(t, s.watcher.Grow(t.Context(), while))
 		must(s.Wait(t.Context(), names[0], "the API", func(*v1alpha1.SeiNode) bool { return true }))(t)
 		for _, name := range names {
 			s.ready(t, name)
@@ -239,6 +264,7 @@ func (s *stage) restarted(daemon string) func(*testing.T) {
 			}
 		}
 		check(t, s.OperatorAtWork(t.Context()))
+		undisturbed()
 		must(s.RestartSeid(t.Context(), names[0]))(t)
 	}
 }
@@ -249,6 +275,8 @@ func (s *stage) deaf(t *testing.T) {
 	const name = "validator-3"
 	before, pod := s.identity(t, name), s.pod(t, name)
 	was := s.seid(t, pod)
+	// Whatever comes of this, nothing stays behind that nobody can end.
+	defer s.Signal(pod, "seid", syscall.SIGCONT) //nolint:errcheck // it was woken below, unless the story failed already
 	check(t, s.Signal(pod, "seid", syscall.SIGSTOP))
 	task := must(s.Task(t.Context(), name, v1alpha1.SeiNodeTaskSpec{Kind: v1alpha1.TaskKindRestartSeid, RestartSeid: &v1alpha1.RestartSeidPayload{}}))(t)
 	if task.Status.Phase != v1alpha1.TaskPhaseFailed || !strings.Contains(task.Status.Message, "StillRunning") {

@@ -102,6 +102,29 @@ func (c *Cluster) KillOperator(ctx context.Context) error {
 	return client.IgnoreNotFound(c.Client.Delete(ctx, lease))
 }
 
+// KillLeader ends the operator likewise, but leaves its Lease, and waits until the next one
+// has taken that over. It returns the Lease as it was and as it is.
+func (c *Cluster) KillLeader(ctx context.Context) (before, after *coordinationv1.Lease, err error) {
+	key := types.NamespacedName{Namespace: OperatorNamespace, Name: OperatorName}
+	holder := func(lease *coordinationv1.Lease) string {
+		if lease.Spec.HolderIdentity == nil {
+			return ""
+		}
+		return *lease.Spec.HolderIdentity
+	}
+	before, err = Until(ctx, c, key, "a leader", func(lease *coordinationv1.Lease) bool { return holder(lease) != "" })
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := c.killOperator(ctx); err != nil {
+		return nil, nil, err
+	}
+	after, err = Until(ctx, c, key, "another leader", func(lease *coordinationv1.Lease) bool {
+		return holder(lease) != "" && holder(lease) != holder(before)
+	})
+	return before, after, err
+}
+
 func (c *Cluster) killOperator(ctx context.Context) error {
 	return c.operatorPods(ctx, func(pod *corev1.Pod) error {
 		if err := c.Kill(pod, OperatorName); err != nil && !errors.Is(err, errNoProcess) {

@@ -133,8 +133,7 @@ func (s *Supervisor) probe(ctx context.Context, client *http.Client, b *boot) {
 
 // probeNode asks RPC, and the metrics while RPC is closed.
 func (s *Supervisor) probeNode(ctx context.Context, client *http.Client, b *boot) {
-	awaitsBlock := (b.SyncExpected || b.SyncSeen) && b.Height <= b.FirstHeight
-	if b.Answered.IsZero() || awaitsBlock {
+	if b.Answered.IsZero() || b.awaitsBlock() {
 		s.probeRPC(ctx, client, b)
 	}
 	if b.Answered.IsZero() && !b.SyncSeen {

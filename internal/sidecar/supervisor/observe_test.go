@@ -44,7 +44,7 @@ func TestStateSyncIsNotInterrupted(t *testing.T) {
 			if _, err := r.client.Stop(t.Context(), StopRequest{}); reason(err) != ReasonNotSafe {
 				t.Fatal(err)
 			}
-			p.Do(t, fakeseid.Block(1))
+			p.Do(t, fakeseid.Block(2))
 			r.await("safe", func(s State) bool { return s.SafeToStop })
 		})
 	}
@@ -184,7 +184,7 @@ func TestStateSyncThatTurnsUpAfterTheLimit(t *testing.T) {
 	facts := fakeseid.Facts{ChainID: "test-1", NodeID: "id", Height: 650, StateSyncing: new(0)}
 	p.Do(t, fakeseid.Catch(0), fakeseid.Tell(facts), fakeseid.Open(fakeseid.RPC, r.at[fakeseid.RPC]))
 	r.await("waiting for a block", func(s State) bool { return s.State == Running && s.UnsafeBecause == AwaitingBlock })
-	p.Do(t, fakeseid.Block(1))
+	p.Do(t, fakeseid.Block(2))
 	r.await("booting", func(s State) bool { return s.UnsafeBecause == Booting })
 	r.clock.advance(time.Second)
 	if state, err := r.answer(stop); err != nil || state.LastExit.How != Clean {

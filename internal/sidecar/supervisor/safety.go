@@ -11,8 +11,8 @@ const (
 	Booting Danger = "Booting"
 	// StateSyncing: seid is restoring a snapshot.
 	StateSyncing Danger = "StateSyncing"
-	// AwaitingBlock: state sync is over and no block came after it. Whoever ends
-	// seid here ruins the volume for good.
+	// AwaitingBlock: state sync is over and no block was executed after it. Whoever
+	// ends seid here ruins the volume for good.
 	AwaitingBlock Danger = "AwaitingBlock"
 )
 
@@ -44,16 +44,22 @@ type Service struct {
 	Opened time.Time
 }
 
+func (o Observation) synced() bool { return o.SyncExpected || o.SyncSeen }
+
+// awaitsBlock tells whether it may be that no block was executed after a state sync. The
+// height that seid tells is that of its store, and a block is stored before it is
+// executed: only the next one proves that it was.
+func (o Observation) awaitsBlock() bool { return o.synced() && o.Height < o.FirstHeight+2 }
+
 // SafeToStop tells what makes it dangerous to stop a seid; nothing means that it
 // is safe.
 func SafeToStop(o Observation, t Timing) Danger {
-	synced := o.SyncExpected || o.SyncSeen
 	switch {
-	case synced && o.Answered.IsZero():
+	case o.synced() && o.Answered.IsZero():
 		return StateSyncing // RPC stays closed until state sync is over.
-	case synced && o.Height <= o.FirstHeight:
+	case o.awaitsBlock():
 		return AwaitingBlock
-	case !handlesSignals(o, t, synced):
+	case !handlesSignals(o, t, o.synced()):
 		return Booting
 	default:
 		return ""

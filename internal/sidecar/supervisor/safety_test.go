@@ -58,10 +58,11 @@ func TestSafeToStop(t *testing.T) {
 		"state sync seen just after the limit":       {now: 60, answered: not, seen: true, want: StateSyncing},
 		"state sync over, no block yet":              {now: 1001, answered: 1000, expected: true, first: 650, height: 650, want: AwaitingBlock},
 		"no block for an hour":                       {now: 4600, answered: 1000, seen: true, first: 650, height: 650, want: AwaitingBlock},
-		"block came, the handler is not in place":    {now: 1001, answered: 1000, seen: true, services: services(1000.5, not), first: 650, height: 651, want: Booting},
+		"a block is stored, and maybe not executed":  {now: 4600, answered: 1000, seen: true, first: 650, height: 651, want: AwaitingBlock},
+		"block came, the handler is not in place":    {now: 1001, answered: 1000, seen: true, services: services(1000.5, not), first: 650, height: 652, want: Booting},
 		"block came, the handler is in place":        {now: 1017, answered: 1000, seen: true, services: services(1000, 1005, 1010), first: 650, height: 690, want: ""},
-		"block came, a service never opens":          {now: 1060, answered: 1000, expected: true, services: services(not), first: 650, height: 651, want: ""},
-		"state sync was expected and did not happen": {now: 3, answered: 0.4, expected: true, first: 0, height: 1, want: ""},
+		"block came, a service never opens":          {now: 1060, answered: 1000, expected: true, services: services(not), first: 650, height: 652, want: ""},
+		"state sync was expected and did not happen": {now: 3, answered: 0.4, expected: true, first: 0, height: 2, want: ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := Observation{
