@@ -22,7 +22,7 @@ type issuer struct {
 }
 
 func (i *issuer) request(audience string, _ time.Duration) (string, time.Duration, error) {
-	time.Sleep(i.takes)
+	<-time.After(i.takes)
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.away != nil {
@@ -49,19 +49,19 @@ func TestTokens(t *testing.T) {
 		shown(t, tokens, "at first", "alpha", "sei-sidecar.alpha/1")
 		shown(t, tokens, "elsewhere", "beta", "sei-sidecar.beta/2")
 		shown(t, tokens, "again", "alpha", "sei-sidecar.alpha/1")
-		time.Sleep(tokenLife / 2)
+		<-time.After(tokenLife / 2)
 		shown(t, tokens, "when another one is asked for", "alpha", "sei-sidecar.alpha/1")
 		shown(t, tokens, "when there is another one", "alpha", "sei-sidecar.alpha/3")
 		from.away = errors.New("no API server")
-		time.Sleep(tokenLife - time.Second)
+		<-time.After(tokenLife - time.Second)
 		shown(t, tokens, "while nobody can be asked", "alpha", "sei-sidecar.alpha/3")
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		shown(t, tokens, "when it is over", "alpha", "")
 		from.away = nil
 		shown(t, tokens, "when somebody can be asked again", "alpha", "sei-sidecar.alpha/4")
 		from.lives = time.Minute
 		shown(t, tokens, "with a limit of the cluster", "gamma", "sei-sidecar.gamma/5")
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		shown(t, tokens, "when that is over", "gamma", "sei-sidecar.gamma/6")
 	})
 }
@@ -83,7 +83,7 @@ func TestNoCallWaitsLongerThanItMay(t *testing.T) {
 		tokens := NewTokens(from.request, clock.RealClock{})
 		shown(t, tokens, "at first", "alpha", "sei-sidecar.alpha/1")
 		from.takes = time.Hour
-		time.Sleep(tokenLife / 2)
+		<-time.After(tokenLife / 2)
 		began := time.Now()
 		if token, err := tokens.For(t.Context(), "alpha"); token != "sei-sidecar.alpha/1" || err != nil || time.Since(began) > 0 {
 			t.Errorf("%q and %v after %s", token, err, time.Since(began))
@@ -93,7 +93,7 @@ func TestNoCallWaitsLongerThanItMay(t *testing.T) {
 		if token, err := tokens.For(ctx, "beta"); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Second {
 			t.Errorf("%q and %v after %s", token, err, time.Since(began))
 		}
-		time.Sleep(2 * time.Hour)
+		<-time.After(2 * time.Hour)
 	})
 }
 
