@@ -2,6 +2,8 @@ package chaos_test
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -227,19 +229,46 @@ func (c *chaos) roll(ctx context.Context) error {
 
 // scale adds a node, and takes it away once it is there. Its volume stays for the next time.
 func (c *chaos) scale(ctx context.Context) error {
-	to := func(count int32) error {
-		if err := c.EditFleet(ctx, fleet, func(f *v1alpha1.SeiNodeDeployment) { f.Spec.Replicas = &count }); err != nil {
-			return err
-		}
+	if err := c.scaleTo(ctx, replicas+1); err != nil {
+		return err
+	}
+	return c.scaleTo(ctx, replicas)
+}
+
+func (c *chaos) scaleTo(ctx context.Context, count int32) error {
+	if err := c.EditFleet(ctx, fleet, func(f *v1alpha1.SeiNodeDeployment) { f.Spec.Replicas = &count }); err != nil {
+		return err
+	}
+	for reached := int64(0); ; {
 		_, err := live.Until(ctx, c.Cluster, c.Key(fleet), fmt.Sprintf("a fleet of %d", count), func(f *v1alpha1.SeiNodeDeployment) bool {
 			return f.Status.ObservedGeneration == f.Generation && f.Status.AvailableReplicas == count && f.Status.Replicas == count
 		})
-		return err
+		if err == nil {
+			return nil
+		}
+		// The volume that was kept may be half an hour of blocks behind, and Tendermint catches
+		// up slowly on a busy machine. It is waited for as long as it does.
+		now, problem := c.height(ctx, fmt.Sprintf("%s-%d", fleet, count-1))
+		if problem != nil || now <= reached {
+			return errors.Join(err, problem)
+		}
+		reached = now
 	}
-	if err := to(replicas + 1); err != nil {
-		return err
+}
+
+// height is that of a node, as it says.
+func (c *chaos) height(ctx context.Context, node string) (int64, error) {
+	answer, err := c.RPC(ctx, node, "status")
+	if err != nil {
+		return 0, err
 	}
-	return to(replicas)
+	var status struct {
+		SyncInfo struct {
+			Height int64 `json:"latest_block_height,string"`
+		} `json:"sync_info"`
+	}
+	err = json.Unmarshal(answer, &status)
+	return status.SyncInfo.Height, err
 }
 
 func (c *chaos) meta(name string) metav1.ObjectMeta {
