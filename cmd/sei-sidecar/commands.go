@@ -220,6 +220,18 @@ func probeCommand() *cobra.Command {
 	}
 	ready.Flags().StringVar(&mode, "mode", environment("SEI_NODE_MODE", string(seid.ModeFullNode)), "mode of the node (SEI_NODE_MODE)")
 	where.addSeidHost(ready)
-	command.AddCommand(live, ready)
+	var program string
+	stoppable := &cobra.Command{
+		Use:   "stoppable",
+		Short: "Wait until the container's process takes SIGTERM, for the hook before it is sent",
+		Args:  cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(command.Context(), probeTimeout)
+			defer cancel()
+			return probe.Stoppable(ctx, "/proc/1/status", program)
+		},
+	}
+	stoppable.Flags().StringVar(&program, "program", "", "the program that the process has to have become; none: it stays what it is")
+	command.AddCommand(live, ready, stoppable)
 	return command
 }

@@ -125,6 +125,7 @@ func (p pod) sidecarContainer() *corev1ac.ContainerApplyConfiguration {
 		// Two minutes to come up; seid's container starts after that.
 		WithStartupProbe(execProbe(1, 120, sidecarProgram, "probe", "live")).
 		WithLivenessProbe(execProbe(10, 3, sidecarProgram, "probe", "live")).
+		WithLifecycle(endsWhenAsked(sidecarProgram)).
 		WithVolumeMounts(homeMounts()...).
 		WithVolumeMounts(mount(volumeRun, runPath), mount(volumeNodeConfig, configPath).WithReadOnly(true))
 	if p.settings.AccessControl.Enabled {
@@ -165,6 +166,7 @@ func (p pod) seidContainer() (*corev1ac.ContainerApplyConfiguration, error) {
 		WithEnv(env...).
 		WithResources(requirements(p.seidResources())).
 		WithReadinessProbe(execProbe(10, 3, runProgram, "probe", "ready")).
+		WithLifecycle(endsWhenAsked(runProgram)).
 		WithVolumeMounts(homeMounts()...).
 		WithVolumeMounts(mount(volumeBin, binPath).WithReadOnly(true), mount(volumeRun, runPath))
 	for _, served := range portsOf(p.mode) {
@@ -270,6 +272,13 @@ func containerPort(of port) *corev1ac.ContainerPortApplyConfiguration {
 // probeSeconds is above the time that the probes themselves wait, so that they end
 // with a reason.
 const probeSeconds = 5
+
+// endsWhenAsked holds back SIGTERM until it is not lost. A pod that is deleted while one
+// of its containers starts would stay for the whole grace period otherwise.
+func endsWhenAsked(program string, arguments ...string) *corev1ac.LifecycleApplyConfiguration {
+	return corev1ac.Lifecycle().WithPreStop(corev1ac.LifecycleHandler().
+		WithExec(corev1ac.ExecAction().WithCommand(program, "probe", "stoppable").WithCommand(arguments...)))
+}
 
 func execProbe(period, failures int32, command ...string) *corev1ac.ProbeApplyConfiguration {
 	return corev1ac.Probe().

@@ -84,7 +84,8 @@ func (p pod) proxyContainer() *corev1ac.ContainerApplyConfiguration {
 			mount(volumeAccess, accessPath).WithReadOnly(true),
 		)
 	if p.settings.AccessControl.ProxyImage == "" {
-		container.WithImage(p.sidecarImage()).WithCommand(sidecarProgram).WithArgs("rbac-proxy")
+		container.WithImage(p.sidecarImage()).WithCommand(sidecarProgram).WithArgs("rbac-proxy").
+			WithLifecycle(endsWhenAsked(sidecarProgram, "--program", "sei-rbac-proxy"))
 	}
 	return container.WithArgs(
 		fmt.Sprintf("--secure-listen-address=0.0.0.0:%d", ProxyPort),

@@ -1,6 +1,7 @@
-// Package probe answers the two questions a kubelet asks: whether the sidecar
-// lives and whether the node is ready. What it asks listens on loopback, so the
-// probes run inside the containers. An error is one line, for an event.
+// Package probe answers the questions a kubelet asks: whether the sidecar lives, whether
+// the node is ready, and, before a container is asked to end, whether it can be. What it
+// asks listens on loopback, so the probes run inside the containers. An error is one line,
+// for an event.
 package probe
 
 import (
