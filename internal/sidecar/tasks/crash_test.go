@@ -315,7 +315,7 @@ func TestACrashBeforeItIsSafe(t *testing.T) {
 	up := fakeseid.Serving(w.at, fakeseid.Facts{ChainID: chainID, NodeID: "n", Height: 7})[:len(w.at)+1]
 	p.Do(t, up...)
 	w.awaitState("answering", func(s supervisor.State) bool { return s.State == supervisor.Running })
-	p.Do(t, fakeseid.Block(1))
+	p.Do(t, fakeseid.Block(2))
 	second := w.control.Next(t)
 	second.Do(t, up...)
 	if got := result[RestartSeidResult](t, l.ended(id)); got.PID != second.PID || w.state().Restarts[supervisor.Requested] != 1 {
