@@ -2,8 +2,8 @@ package node
 
 import (
 	"fmt"
-	"path/filepath"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/sei-operator/sei-operator/lab/kube"
