@@ -89,10 +89,18 @@ func asked(auditLog string) ([]AuditEvent, error) {
 	return events, err
 }
 
+// refusals are what was refused and at no other time allowed: an API server that has just
+// started refuses everything for as long as it has not read the roles.
 func refusals(events []AuditEvent) error {
+	allowed := map[string]bool{}
+	for _, e := range events {
+		if e.Code < http.StatusBadRequest {
+			allowed[rightOf(e)] = true
+		}
+	}
 	var problems []error
 	for _, e := range events {
-		if e.Forbidden {
+		if e.Forbidden && !allowed[rightOf(e)] {
 			problems = append(problems, fmt.Errorf("the operator asked for what its role does not allow: %s (%s/%s)", rightOf(e), e.Namespace, e.Name))
 		}
 	}
