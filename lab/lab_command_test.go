@@ -5,7 +5,6 @@ package main
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -177,7 +176,7 @@ func usePods(t *testing.T, cache ownCache, info kube.Info, tester string) {
 	kubectl(t, info, "delete", "pod/server", "--grace-period=1")
 	kubectl(t, info, "delete", "pvc/data")
 	kubectl(t, info, "wait", "--for=delete", "pv/"+volume, "--timeout="+patience.String())
-	if left := glob(t, fmt.Sprintf("/proc/%d/root/var/lib/volumes/*", info.Components["kubelet"])); len(left) > 0 {
+	if left := glob(t, filepath.Join("/proc", strconv.Itoa(info.Components["kubelet"]), "root", "var/lib/volumes/*")); len(left) > 0 {
 		t.Errorf("data left: %q", left)
 	}
 }

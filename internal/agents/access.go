@@ -26,7 +26,7 @@ type Access struct {
 var errNoAccess = errors.New("the pod has an access proxy, and the operator has no token for it")
 
 // errToken means that the operator cannot show who it is.
-var errToken = errors.New("the operator's token for access proxies cannot be had: apply config/rbac of this version, and check that SEI_SERVICE_ACCOUNT names the operator's own")
+var errToken = errors.New("the operator's token for access proxies cannot be had from the API server: if that lasts, apply config/rbac of this version, and check that SEI_SERVICE_ACCOUNT names the operator's own")
 
 // errRoots means that the operator cannot judge a certificate.
 var errRoots = errors.New("the certificate of the node's access proxy cannot be judged: who may have issued it is not known")

@@ -273,13 +273,6 @@ func containerPort(of port) *corev1ac.ContainerPortApplyConfiguration {
 // with a reason.
 const probeSeconds = 5
 
-// endsWhenAsked holds back SIGTERM until it is not lost. A pod that is deleted while one
-// of its containers starts would stay for the whole grace period otherwise.
-func endsWhenAsked(program string, arguments ...string) *corev1ac.LifecycleApplyConfiguration {
-	return corev1ac.Lifecycle().WithPreStop(corev1ac.LifecycleHandler().
-		WithExec(corev1ac.ExecAction().WithCommand(program, "probe", "stoppable").WithCommand(arguments...)))
-}
-
 func execProbe(period, failures int32, command ...string) *corev1ac.ProbeApplyConfiguration {
 	return corev1ac.Probe().
 		WithExec(corev1ac.ExecAction().WithCommand(command...)).
@@ -287,4 +280,11 @@ func execProbe(period, failures int32, command ...string) *corev1ac.ProbeApplyCo
 		WithPeriodSeconds(period).
 		WithSuccessThreshold(1).
 		WithFailureThreshold(failures)
+}
+
+// endsWhenAsked holds back SIGTERM until it is not lost. A pod that is deleted while one
+// of its containers starts would stay for the whole grace period otherwise.
+func endsWhenAsked(program string, arguments ...string) *corev1ac.LifecycleApplyConfiguration {
+	return corev1ac.Lifecycle().WithPreStop(corev1ac.LifecycleHandler().
+		WithExec(corev1ac.ExecAction().WithCommand(program, "probe", "stoppable").WithCommand(arguments...)))
 }

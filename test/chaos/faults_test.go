@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -239,20 +240,24 @@ func (c *chaos) scaleTo(ctx context.Context, count int32) error {
 	if err := c.EditFleet(ctx, fleet, func(f *v1alpha1.SeiNodeDeployment) { f.Spec.Replicas = &count }); err != nil {
 		return err
 	}
-	for reached := int64(0); ; {
+	for last := int64(math.MaxInt64); ; {
 		_, err := live.Until(ctx, c.Cluster, c.Key(fleet), fmt.Sprintf("a fleet of %d", count), func(f *v1alpha1.SeiNodeDeployment) bool {
 			return f.Status.ObservedGeneration == f.Generation && f.Status.AvailableReplicas == count && f.Status.Replicas == count
 		})
 		if err == nil {
 			return nil
 		}
+		if count == replicas {
+			return err
+		}
 		// The volume that was kept may be half an hour of blocks behind, and Tendermint catches
-		// up slowly on a busy machine. It is waited for as long as it does.
-		now, problem := c.height(ctx, fmt.Sprintf("%s-%d", fleet, count-1))
-		if problem != nil || now <= reached {
+		// up slowly on a busy machine. It is waited for as long as it comes closer.
+		height, problem := c.height(ctx, fmt.Sprintf("%s-%d", fleet, count-1))
+		behind := c.watcher.Height() - height
+		if problem != nil || behind >= last {
 			return errors.Join(err, problem)
 		}
-		reached = now
+		last = behind
 	}
 }
 

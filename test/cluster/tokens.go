@@ -35,6 +35,12 @@ func (c *Cluster) Token(tb testing.TB, namespace, account string, audiences ...s
 // so one that has expired is signed here, with the key of this control plane.
 func (c *Cluster) Aged(tb testing.TB, token string, by time.Duration) string {
 	tb.Helper()
+	return Aged(tb, c.dir, token, by)
+}
+
+// Aged is that of a control plane of the lab, which keeps its files in a directory.
+func Aged(tb testing.TB, dir, token string, by time.Duration) string {
+	tb.Helper()
 	check := func(err error) {
 		tb.Helper()
 		if err != nil {
@@ -55,7 +61,7 @@ func (c *Cluster) Aged(tb testing.TB, token string, by time.Duration) string {
 	}
 	content, err = json.Marshal(claims)
 	check(err)
-	encoded, err := os.ReadFile(filepath.Join(c.dir, "state", "pki", "service-accounts.key"))
+	encoded, err := os.ReadFile(filepath.Join(dir, "state", "pki", "service-accounts.key"))
 	check(err)
 	block, _ := pem.Decode(encoded)
 	key, err := x509.ParseECPrivateKey(block.Bytes)

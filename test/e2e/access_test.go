@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
 	"github.com/sei-operator/sei-operator/internal/sidecar/api"
+	"github.com/sei-operator/sei-operator/test/cluster"
 	"github.com/sei-operator/sei-operator/test/live"
 )
 
@@ -65,6 +67,7 @@ func (s *stage) access(t *testing.T) {
 		{name: "no token, for metrics", path: "/v0/metrics", action: api.ActionRead, status: 401},
 		{name: "a token for the API server", token: s.token(t, s.ID, "viewer"), action: api.ActionRead, status: 401, says: own},
 		{name: "a token that proxies of another namespace get to see", token: s.token(t, s.ID, "viewer", audience("elsewhere")), action: api.ActionRead, status: 401, says: own},
+		{name: "an expired token", token: cluster.Aged(t, s.Info.Dir, viewer, 3*time.Hour), action: api.ActionRead, status: 401, says: "has expired at"},
 		{name: "an account of another namespace", token: s.token(t, metav1.NamespaceDefault, "stranger", own), action: api.ActionRead, status: 403, says: "may not get"},
 		{name: "a viewer reads", token: viewer, action: api.ActionRead, status: 200},
 		{name: "a viewer acts", token: viewer, task: "restart-seid", action: "restart-seid", status: 403, says: "may not create seinodes/restart-seid"},

@@ -208,13 +208,17 @@ func (s *stage) restarts(t *testing.T) {
 	s.ready(t, name)
 	before, pod := s.identity(t, name), s.pod(t, name)
 	seen := s.watchPods(t, client.MatchingLabels{v1alpha1.LabelNode: name})
-	for i := range 10 {
+	const times = 10
+	missed := 0
+	for i := range times {
 		height, seid := s.watcher.LastSigned(name), s.seid(t, pod)
 		task := must(s.RestartSeid(t.Context(), name))(t)
 		if s.seid(t, pod) == seid {
 			t.Errorf("seid was not restarted by restart %d", i+1)
 		}
-		note("restart %2d in place: RPC away for %s s; %s", i+1, task.Status.Outputs.RestartGapSeconds, s.gap(t, name, height))
+		gap := s.gap(t, name, height)
+		note("restart %2d in place: RPC away for %s s; %s", i+1, task.Status.Outputs.RestartGapSeconds, gap)
+		missed += gap.Missed
 	}
 	now := s.pod(t, name)
 	if now.UID != pod.UID {
@@ -231,7 +235,11 @@ func (s *stage) restarts(t *testing.T) {
 	height := s.watcher.LastSigned(name)
 	check(t, s.Client.Delete(t.Context(), pod))
 	must(s.NewPod(t.Context(), name, pod))(t)
-	note("the pod deleted:      %s", s.gap(t, name, height))
+	deleted := s.gap(t, name, height)
+	note("the pod deleted:      %s", deleted)
+	if missed >= times*deleted.Missed {
+		t.Errorf("%d restarts in place cost %d blocks, deleting the pod %d", times, missed, deleted.Missed)
+	}
 	s.ready(t, name)
 	s.same(t, name, before)
 }

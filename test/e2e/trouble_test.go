@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -276,7 +277,8 @@ func (s *stage) deaf(t *testing.T) {
 	before, pod := s.identity(t, name), s.pod(t, name)
 	was := s.seid(t, pod)
 	// Whatever comes of this, nothing stays behind that nobody can end.
-	defer s.Signal(pod, "seid", syscall.SIGCONT) //nolint:errcheck // it was woken below, unless the story failed already
+	wake := sync.OnceValue(func() error { return s.Signal(pod, "seid", syscall.SIGCONT) })
+	defer func() { check(t, wake()) }()
 	check(t, s.Signal(pod, "seid", syscall.SIGSTOP))
 	task := must(s.Task(t.Context(), name, v1alpha1.SeiNodeTaskSpec{Kind: v1alpha1.TaskKindRestartSeid, RestartSeid: &v1alpha1.RestartSeidPayload{}}))(t)
 	if task.Status.Phase != v1alpha1.TaskPhaseFailed || !strings.Contains(task.Status.Message, "StillRunning") {
@@ -285,7 +287,7 @@ func (s *stage) deaf(t *testing.T) {
 	if now := s.seid(t, pod); now != was {
 		t.Errorf("seid was process %d and is %d", was, now)
 	}
-	check(t, s.Signal(pod, "seid", syscall.SIGCONT))
+	check(t, wake())
 	s.gap(t, name, s.watcher.LastSigned(name))
 	s.ready(t, name)
 	s.same(t, name, before)

@@ -1,12 +1,10 @@
 package supervisor
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,8 +21,8 @@ type rig struct {
 	control *fakeseid.Control
 	at      map[fakeseid.Endpoint]string
 	client  *Client
-	stdout  buffer
-	stderr  buffer
+	stdout  fakeseid.Output
+	stderr  fakeseid.Output
 
 	// cfg is that of the next supervisor.
 	cfg     Config
@@ -32,24 +30,6 @@ type rig struct {
 	ended   chan int
 	failure error
 	current *Supervisor
-}
-
-// buffer is an output that a test reads while it is written.
-type buffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *buffer) Write(text []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(text)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }
 
 // newRig prepares a home in which seid opens no services and does no state sync.
