@@ -2,10 +2,7 @@ package chaos_test
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"math"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -240,40 +237,10 @@ func (c *chaos) scaleTo(ctx context.Context, count int32) error {
 	if err := c.EditFleet(ctx, fleet, func(f *v1alpha1.SeiNodeDeployment) { f.Spec.Replicas = &count }); err != nil {
 		return err
 	}
-	for last := int64(math.MaxInt64); ; {
-		_, err := live.Until(ctx, c.Cluster, c.Key(fleet), fmt.Sprintf("a fleet of %d", count), func(f *v1alpha1.SeiNodeDeployment) bool {
-			return f.Status.ObservedGeneration == f.Generation && f.Status.AvailableReplicas == count && f.Status.Replicas == count
-		})
-		if err == nil {
-			return nil
-		}
-		if count == replicas {
-			return err
-		}
-		// The volume that was kept may be half an hour of blocks behind, and Tendermint catches
-		// up slowly on a busy machine. It is waited for as long as it comes closer.
-		height, problem := c.height(ctx, fmt.Sprintf("%s-%d", fleet, count-1))
-		behind := c.watcher.Height() - height
-		if problem != nil || behind >= last {
-			return errors.Join(err, problem)
-		}
-		last = behind
-	}
-}
-
-// height is that of a node, as it says.
-func (c *chaos) height(ctx context.Context, node string) (int64, error) {
-	answer, err := c.RPC(ctx, node, "status")
-	if err != nil {
-		return 0, err
-	}
-	var status struct {
-		SyncInfo struct {
-			Height int64 `json:"latest_block_height,string"`
-		} `json:"sync_info"`
-	}
-	err = json.Unmarshal(answer, &status)
-	return status.SyncInfo.Height, err
+	_, err := live.Until(ctx, c.Cluster, c.Key(fleet), fmt.Sprintf("a fleet of %d", count), func(f *v1alpha1.SeiNodeDeployment) bool {
+		return f.Status.ObservedGeneration == f.Generation && f.Status.AvailableReplicas == count && f.Status.Replicas == count
+	})
+	return err
 }
 
 func (c *chaos) meta(name string) metav1.ObjectMeta {
