@@ -133,8 +133,9 @@ func (c *Chain) Spec() v1alpha1.SeiNodeSpec {
 		DataVolume: &v1alpha1.DataVolumeSpec{Size: new(resource.MustParse("1Gi"))},
 		// The exchange of peers of Tendermint v0.35.9 takes two locks in one order and its
 		// peer manager in the other; now and then a node hangs in that for ever. All peers
-		// are known here anyway.
-		Overrides: v1alpha1.Overrides{"config.p2p.pex": "false"},
+		// are known here anyway. Snapshots are, too: nobody has to look for them for the
+		// quarter of a minute that is the default.
+		Overrides: v1alpha1.Overrides{"config.p2p.pex": "false", "config.statesync.discovery-time": "5s"},
 	}
 }
 
