@@ -47,36 +47,42 @@ func imagesCommand() *cobra.Command {
 	return command
 }
 
-// labMaker keeps the images of different copies of the repository apart.
-func labMaker() (images.Maker, error) {
-	root, err := build.CacheRoot()
-	if err != nil {
-		return images.Maker{}, err
-	}
-	repository, err := images.Repository()
-	if err != nil {
-		return images.Maker{}, err
-	}
-	dir := filepath.Join(root, "images", fmt.Sprintf("%x", sha256.Sum256([]byte(repository)))[:8])
-	return images.Maker{Repository: labRepository, Tag: labTag, Out: dir, Programs: filepath.Join(dir, "programs")}, nil
+// allImages are what every lab that people use has.
+func allImages() []images.Recipe {
+	return append(images.Catalogue(), images.Pause, images.StateSize)
 }
 
-// labImages are what every lab has.
-func labImages(ctx context.Context) ([]images.Made, error) {
-	maker, err := labMaker()
+// makeImages makes images in the cache, where those of different copies of the
+// repository are kept apart. Of several processes at once one makes them and the others
+// wait for it: it writes programs where the others would read them.
+func makeImages(ctx context.Context, recipes []images.Recipe) ([]images.Made, error) {
+	root, err := build.CacheRoot()
 	if err != nil {
 		return nil, err
 	}
+	repository, err := images.Repository()
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(root, "images", fmt.Sprintf("%x", sha256.Sum256([]byte(repository)))[:8])
+	claim, err := build.Claim(ctx, dir, func(holder int) {
+		fmt.Fprintf(os.Stderr, "waiting for process %d, which is making images of the same tree\n", holder)
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer claim.Unlock()
+	maker := images.Maker{Repository: labRepository, Tag: labTag, Out: dir, Programs: filepath.Join(dir, "programs")}
 	started := time.Now()
 	var all []images.Made
-	for _, recipe := range append(images.Catalogue(), images.Pause, images.StateSize) {
+	for _, recipe := range recipes {
 		made, err := maker.Make(ctx, recipe)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, made)
 	}
-	fmt.Fprintf(os.Stderr, "made %d images in %.1f s\n", len(all), time.Since(started).Seconds())
+	fmt.Fprintf(os.Stderr, "images made: %d, in %.1f s\n", len(all), time.Since(started).Seconds())
 	return all, nil
 }
 

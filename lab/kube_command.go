@@ -22,6 +22,7 @@ import (
 
 	"github.com/sei-operator/sei-operator/lab/build"
 	"github.com/sei-operator/sei-operator/lab/kube"
+	"github.com/sei-operator/sei-operator/lab/process"
 )
 
 func kubeCommand() *cobra.Command {
@@ -67,15 +68,17 @@ However the command ends, no process of the cluster is left; its data and
 credentials are removed, its logs stay.`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			ctx, stop := interruptible(command.Context())
+			ctx, stop := whileInput(command)
 			defer stop()
-			ctx, cancel := context.WithCancelCause(ctx)
-			defer cancel(nil)
-			go func() {
-				_, _ = io.Copy(io.Discard, command.InOrStdin())
-				cancel(errors.New("standard input has ended"))
-			}()
-			return run(ctx, dir, command.OutOrStdout(), install)
+			dir, err := runDir(ctx, dir)
+			if err != nil {
+				return err
+			}
+			binaries, err := controlPlane(ctx)
+			if err != nil {
+				return err
+			}
+			return kube.Run(ctx, dir, binaries, tellReady(command.OutOrStdout()), kube.Options{Install: install})
 		},
 	}
 	command.Flags().StringVar(&dir, "dir", "", "directory of the cluster (default: a new one in the lab's cache)")
@@ -83,24 +86,35 @@ credentials are removed, its logs stay.`,
 	return command
 }
 
-func run(ctx context.Context, dir string, out io.Writer, install []string) error {
+// whileInput ends the context with standard input, and as interruptible does.
+func whileInput(command *cobra.Command) (context.Context, context.CancelFunc) {
+	ctx, stop := interruptible(command.Context())
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		_, _ = io.Copy(io.Discard, command.InOrStdin())
+		cancel(errors.New("standard input has ended"))
+	}()
+	return ctx, func() {
+		cancel(nil)
+		stop()
+	}
+}
+
+// runDir is the directory for one run: the one that was asked for, or a new one.
+func runDir(ctx context.Context, wanted string) (string, error) {
+	if wanted != "" {
+		return filepath.Abs(wanted)
+	}
 	root, err := build.CacheRoot()
 	if err != nil {
-		return err
+		return "", err
 	}
-	if dir == "" {
-		if dir, err = kube.NewRunDir(filepath.Join(root, "runs")); err != nil {
-			return err
-		}
-	} else if dir, err = filepath.Abs(dir); err != nil {
-		return err
-	}
-	binaries, err := controlPlane(ctx)
-	if err != nil {
-		return err
-	}
-	return kube.Run(ctx, dir, binaries, tellReady(out), kube.Options{Install: install})
+	tidyUp(ctx)
+	return kube.NewRunDir(runs(root))
 }
+
+// runs are the directories of runs that wanted none of their own.
+func runs(root string) string { return filepath.Join(root, "runs") }
 
 // tellReady tells people how long it took, and programs everything else.
 func tellReady(out io.Writer) func(kube.Info) error {
@@ -133,28 +147,31 @@ func kubeUp(command *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	return up(ctx, command.OutOrStdout(), background, "kube", "serve")
+	_, err = up(ctx, command.OutOrStdout(), background, "kube", "serve")
+	return err
 }
 
-// up starts a background cluster by running this program with other arguments.
-func up(ctx context.Context, out io.Writer, background kube.Background, serve ...string) error {
+// up starts a background cluster by running this program with other arguments. One that
+// runs already is returned.
+func up(ctx context.Context, out io.Writer, background kube.Background, serve ...string) (running *kube.Info, err error) {
 	self, err := os.Executable()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	started := time.Now()
 	info, already, err := background.Up(ctx, exec.CommandContext(context.WithoutCancel(ctx), self, serve...))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if already {
+		running = &info
 		fmt.Fprintf(out, "the cluster runs already: Kubernetes %s at %s\n", info.Version, info.APIServer)
 	} else {
 		fmt.Fprintf(out, "the cluster is ready after %.1f s: Kubernetes %s at %s\n", time.Since(started).Seconds(), info.Version, info.APIServer)
 	}
 	fmt.Fprintf(out, "\n  export KUBECONFIG=%s\n  alias kubectl='%s --cache-dir=%s'\n\nlogs: %s\n",
 		info.Kubeconfig, info.Kubectl, filepath.Join(filepath.Dir(info.Kubeconfig), "kubectl-cache"), info.Logs)
-	return nil
+	return running, nil
 }
 
 func kubeServeCommand() *cobra.Command {
@@ -246,11 +263,7 @@ func printStatus(out io.Writer, info kube.Info, health []kube.Health) error {
 			state = h.Err.Error()
 			unhealthy = append(unhealthy, h.Name)
 		}
-		process := "" // Nodes have none.
-		if pid, ok := info.Components[h.Name]; ok {
-			process = fmt.Sprintf("process %d", pid)
-		}
-		fmt.Fprintf(table, "%s\t%s\t%s\n", h.Name, process, state)
+		fmt.Fprintf(table, "%s\t%s\t%s\n", h.Name, processOf(info, h.Name), state)
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -259,6 +272,20 @@ func printStatus(out io.Writer, info kube.Info, health []kube.Health) error {
 		return fmt.Errorf("not healthy: %s; logs: %s", strings.Join(unhealthy, ", "), info.Logs)
 	}
 	return nil
+}
+
+// processOf says which process something is. The cluster would not outlive one that
+// ended by itself, so one that has ended was restarted.
+func processOf(info kube.Info, name string) string {
+	pid, ok := info.Components[name]
+	switch {
+	case !ok:
+		return "" // A node.
+	case process.Alive(pid):
+		return fmt.Sprintf("process %d", pid)
+	default:
+		return "restarted"
+	}
 }
 
 // The background clusters, by their directories in the cache.

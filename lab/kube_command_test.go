@@ -17,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sei-operator/sei-operator/lab/build"
 	"github.com/sei-operator/sei-operator/lab/kube"
 	"github.com/sei-operator/sei-operator/lab/process"
 )
@@ -40,7 +39,7 @@ func lab(t *testing.T, arguments ...string) *exec.Cmd {
 	return command
 }
 
-// running is a "kube run" that is ready.
+// running is a "run" that is ready.
 type running struct {
 	command *exec.Cmd
 	stdin   io.Closer
@@ -49,9 +48,19 @@ type running struct {
 	info    kube.Info
 }
 
+// start starts a "kube run".
 func start(t *testing.T, dir string, flags ...string) *running {
 	t.Helper()
-	r := &running{command: lab(t, append([]string{"kube", "run", "--dir", dir}, flags...)...), stderr: &bytes.Buffer{}}
+	r := startRun(t, append([]string{"kube", "run", "--dir", dir}, flags...)...)
+	if len(r.info.Components) != 5 {
+		t.Fatalf("components: %v", r.info.Components)
+	}
+	return r
+}
+
+func startRun(t *testing.T, arguments ...string) *running {
+	t.Helper()
+	r := &running{command: lab(t, arguments...), stderr: &bytes.Buffer{}}
 	r.command.Stderr = r.stderr
 	var err error
 	if r.stdin, err = r.command.StdinPipe(); err != nil {
@@ -78,9 +87,6 @@ func start(t *testing.T, dir string, flags ...string) *running {
 	}
 	if err := json.Unmarshal(line, &r.info); err != nil {
 		t.Fatal(err)
-	}
-	if len(r.info.Components) != 5 {
-		t.Fatalf("components: %v", r.info.Components)
 	}
 	for name, pid := range r.info.Components {
 		if !process.Alive(pid) {
@@ -230,30 +236,13 @@ func TestTwoClustersAtOnce(t *testing.T) {
 	}
 }
 
-// TestBackground has a cache of its own, but for the binaries.
 func TestBackground(t *testing.T) {
-	root, err := build.CacheRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
-	own := t.TempDir()
-	if err := os.Symlink(filepath.Join(root, "bin"), filepath.Join(own, "bin")); err != nil {
-		t.Fatal(err)
-	}
+	cache := newCache(t)
 	run := func(wantCode int, command string, parts ...string) {
 		t.Helper()
-		c := lab(t, "kube", command)
-		c.Env = append(c.Env, "SEI_LAB_CACHE="+own)
-		output, err := c.CombinedOutput()
-		var exit *exec.ExitError
-		if err != nil && !errors.As(err, &exit) {
-			t.Fatal(err)
-		}
-		if code := c.ProcessState.ExitCode(); code != wantCode {
-			t.Fatalf("%s: exit code %d\n%s", command, code, output)
-		}
+		output := cache.lab(t, wantCode, "kube", command)
 		for _, part := range parts {
-			if !strings.Contains(string(output), part) {
+			if !strings.Contains(output, part) {
 				t.Errorf("%s: missing %q in\n%s", command, part, output)
 			}
 		}
@@ -261,15 +250,8 @@ func TestBackground(t *testing.T) {
 	run(1, "status", "no cluster is running")
 	run(0, "down", "no cluster is running")
 	defer run(0, "down") // However far we get.
-	run(0, "up", "the cluster is ready", "export KUBECONFIG="+own, "kubectl")
-	content, err := os.ReadFile(filepath.Join(own, "up", "info.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var info kube.Info
-	if err := json.Unmarshal(content, &info); err != nil {
-		t.Fatal(err)
-	}
+	run(0, "up", "the cluster is ready", "export KUBECONFIG="+string(cache), "kubectl")
+	info := cache.info(t, standInCluster)
 	run(0, "up", "runs already", info.APIServer)
 	run(0, "status", info.Version, "node-1", fmt.Sprintf("process %d", info.Components["etcd"]))
 

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -61,7 +62,7 @@ func labBuildCommand() *cobra.Command {
 				return err
 			}
 			defer binaries.Release()
-			_, err = labImages(ctx)
+			_, err = makeImages(ctx, allImages())
 			return err
 		},
 	}
@@ -86,13 +87,14 @@ Without root it starts a control plane with stand-in nodes, as "kube up" does.`,
 			}
 			ctx, stop := interruptible(command.Context())
 			defer stop()
+			tidyUp(ctx)
 			// Built here, where the person can see it, and kept until the cluster has it.
 			binaries, err := labBinaries(ctx)
 			if err != nil {
 				return err
 			}
 			defer binaries.Release()
-			made, err := labImages(ctx)
+			made, err := makeImages(ctx, allImages())
 			if err != nil {
 				return err
 			}
@@ -100,8 +102,17 @@ Without root it starts a control plane with stand-in nodes, as "kube up" does.`,
 			if err != nil {
 				return err
 			}
-			if err := up(ctx, command.OutOrStdout(), background, append([]string{"serve"}, archives(made)...)...); err != nil {
+			running, err := up(ctx, command.OutOrStdout(), background, append([]string{"serve"}, archives(made)...)...)
+			if err != nil {
 				return err
+			}
+			if running != nil {
+				// It has the images of another day.
+				started := time.Now()
+				if err := node.Load(ctx, *running, binaries.Runtime, archives(made)...); err != nil {
+					return err
+				}
+				fmt.Fprintf(os.Stderr, "images loaded: %d, in %.1f s; containers that run keep the ones that they have\n", len(made), time.Since(started).Seconds())
 			}
 			fmt.Fprintln(command.OutOrStdout(), "images:")
 			for _, image := range made {
@@ -118,18 +129,35 @@ func labDownCommand() *cobra.Command {
 		Short: "End the background cluster and remove everything of it but the logs",
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			if os.Geteuid() != 0 {
-				return down(command, standInCluster)
-			}
-			if err := down(command, realCluster); err != nil {
+			if err := down(command, ownCluster()); err != nil {
 				return err
 			}
-			background, err := background(realCluster)
-			if err != nil {
-				return err
-			}
-			return node.Clean(command.Context(), background.Dir())
+			return cleanKilled(command.Context(), command.OutOrStdout())
 		},
+	}
+}
+
+// cleanKilled removes what labs that were killed have left, and says so.
+func cleanKilled(ctx context.Context, out io.Writer) error {
+	root, err := build.CacheRoot()
+	if err != nil {
+		return err
+	}
+	dirs, err := filepath.Glob(filepath.Join(runs(root), "*"))
+	if err != nil {
+		return err
+	}
+	cleaned, err := node.Clean(ctx, append(dirs, kube.NewBackground(filepath.Join(root, realCluster)).Dir())...)
+	for _, dir := range cleaned {
+		fmt.Fprintf(out, "removed what a cluster that was killed had left, but for its logs: %s\n", dir)
+	}
+	return err
+}
+
+// tidyUp is cleanKilled on the way to something else, which does not need it.
+func tidyUp(ctx context.Context) {
+	if err := cleanKilled(ctx, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "lab:", err)
 	}
 }
 
@@ -138,12 +166,7 @@ func labStatusCommand() *cobra.Command {
 		Use:   "status",
 		Short: "Tell how the background cluster is; fails unless it is healthy",
 		Args:  cobra.NoArgs,
-		RunE: func(command *cobra.Command, _ []string) error {
-			if os.Geteuid() != 0 {
-				return status(command, standInCluster)
-			}
-			return status(command, realCluster)
-		},
+		RunE:  func(command *cobra.Command, _ []string) error { return status(command, ownCluster()) },
 	}
 }
 
@@ -153,7 +176,11 @@ func labInfoCommand() *cobra.Command {
 		Short: "Tell where the background cluster is, as the line of JSON that \"run\" writes",
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			info, err := realInfo()
+			background, err := background(ownCluster())
+			if err != nil {
+				return err
+			}
+			info, err := background.Info()
 			if err != nil {
 				return err
 			}
@@ -162,8 +189,19 @@ func labInfoCommand() *cobra.Command {
 	}
 }
 
-// realInfo is about the background cluster that runs.
+// ownCluster is the background cluster that "up" starts for this user.
+func ownCluster() string {
+	if os.Geteuid() != 0 {
+		return standInCluster
+	}
+	return realCluster
+}
+
+// realInfo is about the background cluster that runs, if it has a real node.
 func realInfo() (kube.Info, error) {
+	if os.Geteuid() != 0 {
+		return kube.Info{}, node.ErrNotRoot
+	}
 	background, err := background(realCluster)
 	if err != nil {
 		return kube.Info{}, err
@@ -180,22 +218,28 @@ func labRunCommand() *cobra.Command {
 		Short: "Run a real cluster until standard input ends, for tests; needs root",
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			ctx, stop := interruptible(command.Context())
-			defer stop()
-			ctx, cancel := context.WithCancelCause(ctx)
-			defer cancel(nil)
-			go func() {
-				_, _ = io.Copy(io.Discard, command.InOrStdin())
-				cancel(errors.New("standard input has ended"))
-			}()
-			if ours {
-				made, err := labImages(ctx)
-				if err != nil {
-					return err
-				}
-				load = append(load, archives(made)...)
+			if err := node.Check(); err != nil {
+				return err
 			}
-			return runLab(ctx, dir, command.OutOrStdout(), install, load)
+			ctx, stop := whileInput(command)
+			defer stop()
+			dir, err := runDir(ctx, dir)
+			if err != nil {
+				return err
+			}
+			wanted := []images.Recipe{images.Pause}
+			if ours {
+				wanted = allImages()
+			}
+			made, err := makeImages(ctx, wanted)
+			if err != nil {
+				return err
+			}
+			binaries, err := labBinaries(ctx)
+			if err != nil {
+				return err
+			}
+			return node.Run(ctx, dir, binaries, tellReady(command.OutOrStdout()), labOptions(append(archives(made), load...), install))
 		},
 	}
 	command.Flags().StringVar(&dir, "dir", "", "directory of the cluster (default: a new one in the lab's cache)")
@@ -203,36 +247,6 @@ func labRunCommand() *cobra.Command {
 	command.Flags().BoolVar(&ours, "images", false, "give the node the images of this tree, as \"up\" does")
 	command.Flags().StringArrayVar(&load, "load", nil, "OCI archive of an image that the node begins with, besides the pause image (may be repeated)")
 	return command
-}
-
-func runLab(ctx context.Context, dir string, out io.Writer, install, load []string) error {
-	if err := node.Check(); err != nil {
-		return err
-	}
-	root, err := build.CacheRoot()
-	if err != nil {
-		return err
-	}
-	if dir == "" {
-		if dir, err = kube.NewRunDir(filepath.Join(root, "runs")); err != nil {
-			return err
-		}
-	} else if dir, err = filepath.Abs(dir); err != nil {
-		return err
-	}
-	maker, err := labMaker()
-	if err != nil {
-		return err
-	}
-	pause, err := maker.Make(ctx, images.Pause)
-	if err != nil {
-		return err
-	}
-	binaries, err := labBinaries(ctx)
-	if err != nil {
-		return err
-	}
-	return node.Run(ctx, dir, binaries, tellReady(out), labOptions(append([]string{pause.Archive}, load...), install))
 }
 
 func labOptions(load, install []string) node.Options {

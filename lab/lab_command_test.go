@@ -3,8 +3,8 @@
 package main
 
 import (
-	"encoding/json"
-	"errors"
+	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -15,54 +15,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sei-operator/sei-operator/lab/build"
 	"github.com/sei-operator/sei-operator/lab/images"
 	"github.com/sei-operator/sei-operator/lab/kube"
 )
 
 // roundsVariable is how often TestLab goes up and down, if not three times.
 const roundsVariable = "SEI_LAB_ROUNDS"
-
-// ownCache is a cache of the test's own, but for the binaries.
-type ownCache string
-
-func newCache(t *testing.T) ownCache {
-	t.Helper()
-	root, err := build.CacheRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
-	own := t.TempDir()
-	if err := os.Symlink(filepath.Join(root, "bin"), filepath.Join(own, "bin")); err != nil {
-		t.Fatal(err)
-	}
-	return ownCache(own)
-}
-
-// lab runs a command to its end and returns its output.
-func (c ownCache) lab(t *testing.T, wantCode int, arguments ...string) string {
-	t.Helper()
-	command := lab(t, arguments...)
-	command.Env = append(command.Env, "SEI_LAB_CACHE="+string(c))
-	output, err := command.CombinedOutput()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		t.Fatal(err)
-	}
-	if code := command.ProcessState.ExitCode(); code != wantCode {
-		t.Fatalf("%q: exit code %d\n%s", arguments, code, output)
-	}
-	return string(output)
-}
-
-func (c ownCache) info(t *testing.T) kube.Info {
-	t.Helper()
-	var info kube.Info
-	if err := json.Unmarshal([]byte(read(t, filepath.Join(string(c), realCluster, "info.json"))), &info); err != nil {
-		t.Fatal(err)
-	}
-	return info
-}
 
 func kubectl(t *testing.T, info kube.Info, arguments ...string) string {
 	t.Helper()
@@ -75,15 +33,15 @@ func kubectl(t *testing.T, info kube.Info, arguments ...string) string {
 }
 
 // makeTester makes the image that the test's pods run, and the program in it.
-func makeTester(t *testing.T) (archive, program string) {
+func makeTester(t *testing.T, name, tag string) (archive, program string) {
 	t.Helper()
 	dir := t.TempDir()
 	maker := images.Maker{Repository: labRepository, Tag: labTag, Out: dir, Programs: dir}
-	made, err := maker.Make(t.Context(), images.Recipe{Name: "tester", Module: "lab", Package: "./node/tester", User: images.NonRoot})
+	made, err := maker.Make(t.Context(), images.Recipe{Name: name, Tag: tag, Module: "lab", Package: "./node/tester", User: images.NonRoot})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return made.Archive, filepath.Join(dir, "tester-"+labTag)
+	return made.Archive, filepath.Join(dir, name+"-"+tag)
 }
 
 func TestLab(t *testing.T) {
@@ -96,7 +54,7 @@ func TestLab(t *testing.T) {
 		}
 	}
 	cache := newCache(t)
-	archive, tester := makeTester(t)
+	archive, tester := makeTester(t, "tester", labTag)
 	before := look(t)
 	cache.lab(t, 1, "status")
 	if output := cache.lab(t, 0, "down"); !strings.Contains(output, "no cluster is running") {
@@ -108,7 +66,7 @@ func TestLab(t *testing.T) {
 		upTime := time.Since(started)
 		t.Cleanup(func() { // However far we get; the test's own context is done by then.
 			command := exec.Command(os.Args[0], "down") //nolint:noctx // the test's context is done
-			command.Env = append(os.Environ(), mainVariable+"=1", "SEI_LAB_CACHE="+string(cache))
+			command.Env = append(os.Environ(), mainVariable+"=1", cacheVariable+"="+string(cache))
 			_ = command.Run()
 		})
 		for _, part := range []string{"the cluster is ready", "export KUBECONFIG=" + string(cache), "sei-operator.lab/sei-operator:dev", "sei-operator.lab/sei-sidecar:dev"} {
@@ -116,7 +74,7 @@ func TestLab(t *testing.T) {
 				t.Errorf("missing %q in\n%s", part, output)
 			}
 		}
-		info := cache.info(t)
+		info := cache.info(t, realCluster)
 		who := inhabitantsOf(t, info)
 		if round == 0 {
 			// Nothing of the lab may be seen on the machine, except the cgroups of pods.
@@ -130,9 +88,8 @@ func TestLab(t *testing.T) {
 				t.Errorf("this test does not see what it looks for: %q, %q", changes, alive)
 			}
 			cache.lab(t, 0, "status")
-			if output := cache.lab(t, 0, "up"); !strings.Contains(output, "runs already") {
-				t.Errorf("output: %s", output)
-			}
+			restartKubelet(t, cache, info)
+			upAgain(t, cache, info)
 		}
 		cache.lab(t, 0, "load", archive)
 		started = time.Now()
@@ -144,6 +101,75 @@ func TestLab(t *testing.T) {
 		t.Logf("round %d: up %.1f s, pods %.1f s, down %.1f s", round, upTime.Seconds(), podTime.Seconds(), time.Since(started).Seconds())
 		nothingLeft(t, before, who)
 	}
+}
+
+// restartKubelet gives the kubelet another process than the lab knows of.
+func restartKubelet(t *testing.T, cache ownCache, info kube.Info) {
+	t.Helper()
+	control, err := new(net.Dialer).DialContext(t.Context(), "unix", info.Control)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer control.Close()
+	fmt.Fprintln(control, "restart kubelet")
+	if answer, err := io.ReadAll(control); err != nil || string(answer) != "ok\n" {
+		t.Fatalf("%q, %v", answer, err)
+	}
+	var output string
+	eventually(t, "everything is healthy again", func() bool {
+		var code int
+		output, code = cache.try(t, "status")
+		return code == 0
+	})
+	for line := range strings.Lines(output) {
+		if strings.HasPrefix(line, "kubelet ") && !strings.Contains(line, "restarted") {
+			t.Errorf("it names a process that has ended: %s", line)
+		}
+	}
+}
+
+// upAgain wants a cluster that runs already to get the images of the tree as it is now.
+func upAgain(t *testing.T, cache ownCache, info kube.Info) {
+	t.Helper()
+	recipe := images.StateSize
+	image := func() string { return imageOnNode(t, info, labRepository+"/"+recipe.Name+":"+recipe.Tag) }
+	current := image()
+	old, _ := makeTester(t, recipe.Name, recipe.Tag) // As if the program had been another one.
+	cache.lab(t, 0, "load", old)
+	if image() == current {
+		t.Fatal("this test does not see what it looks for")
+	}
+	output := cache.lab(t, 0, "up")
+	for _, part := range []string{"runs already", "images loaded: "} {
+		if !strings.Contains(output, part) {
+			t.Errorf("missing %q in\n%s", part, output)
+		}
+	}
+	if got := image(); got != current {
+		t.Errorf("the node has %s, and not the image of the tree, which is %s", got, current)
+	}
+}
+
+// imageOnNode is the digest of the image that has a name on the node.
+func imageOnNode(t *testing.T, info kube.Info, reference string) string {
+	t.Helper()
+	builder, err := newBuilder()
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtime, err := builder.Runtime(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer runtime.Release()
+	socket := fmt.Sprintf("/proc/%d/root/run/containerd/containerd.sock", info.Components["lab"])
+	output, err := exec.CommandContext(t.Context(), runtime.Containerd.Path("ctr"), "--address="+socket, "--namespace=k8s.io", "images", "list", "name=="+reference).Output()
+	_, found, ok := strings.Cut(string(output), reference) // Its type and its digest.
+	if fields := strings.Fields(found); err == nil && ok && len(fields) > 1 {
+		return fields[1]
+	}
+	t.Fatalf("%v: %s", err, output)
+	return ""
 }
 
 // usePods runs a pod with a native sidecar and a volume, and reaches its Service.
@@ -176,7 +202,7 @@ func usePods(t *testing.T, cache ownCache, info kube.Info, tester string) {
 	kubectl(t, info, "delete", "pod/server", "--grace-period=1")
 	kubectl(t, info, "delete", "pvc/data")
 	kubectl(t, info, "wait", "--for=delete", "pv/"+volume, "--timeout="+patience.String())
-	if left := glob(t, filepath.Join("/proc", strconv.Itoa(info.Components["kubelet"]), "root", "var/lib/volumes/*")); len(left) > 0 {
+	if left := glob(t, filepath.Join("/proc", strconv.Itoa(info.Components["lab"]), "root", "var/lib/volumes/*")); len(left) > 0 {
 		t.Errorf("data left: %q", left)
 	}
 }
@@ -186,7 +212,7 @@ func TestAKilledLabLeavesNoProcessAndIsCleanedUp(t *testing.T) {
 	cache := newCache(t)
 	before := look(t)
 	cache.lab(t, 0, "up")
-	info := cache.info(t)
+	info := cache.info(t, realCluster)
 	who := inhabitantsOf(t, info)
 	if err := syscall.Kill(info.PID, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -197,8 +223,39 @@ func TestAKilledLabLeavesNoProcessAndIsCleanedUp(t *testing.T) {
 			t.Errorf("left on the machine: %s", change)
 		}
 	}
-	if output := cache.lab(t, 0, "down"); !strings.Contains(output, "no cluster is running") {
-		t.Errorf("output: %s", output)
+	output := cache.lab(t, 0, "down")
+	for _, part := range []string{"no cluster is running", "removed what a cluster that was killed had left", info.Dir} {
+		if !strings.Contains(output, part) {
+			t.Errorf("missing %q in\n%s", part, output)
+		}
+	}
+	nothingLeft(t, before, who)
+}
+
+// TestTheNextRunCleansUpAfterAKilledOne: each has a directory of its own.
+func TestTheNextRunCleansUpAfterAKilledOne(t *testing.T) {
+	needRealNode(t)
+	t.Setenv(cacheVariable, string(newCache(t)))
+	before := look(t)
+	killed := startRun(t, "run")
+	who := inhabitantsOf(t, killed.info)
+	if err := killed.command.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	killed.wait(t)
+	eventually(t, "all processes have ended", func() bool { return len(who.alive()) == 0 })
+	if left := added(before, look(t)); len(left) == 0 {
+		t.Error("this test does not see what it looks for")
+	}
+	next := start(t, "")
+	if next.info.Dir == killed.info.Dir {
+		t.Error("both have the same directory")
+	}
+	if err := next.stdin.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if code := next.wait(t); code != 0 {
+		t.Errorf("exit code %d\n%s", code, next.stderr)
 	}
 	nothingLeft(t, before, who)
 }
@@ -268,44 +325,6 @@ func TestATakenPortIsNamed(t *testing.T) {
 	output, err := command.CombinedOutput()
 	if err == nil || !strings.Contains(string(output), ":10248 is taken") || !strings.Contains(string(output), "ss -ltnp") {
 		t.Errorf("%v: %s", err, output)
-	}
-}
-
-func TestWithoutRootItSaysWhatIsMissing(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root to be somebody else")
-	}
-	// The directory of a test binary is for its owner alone, and so is a test's own.
-	dir := t.TempDir()
-	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	program := filepath.Join(dir, "lab")
-	content, err := os.ReadFile(os.Args[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(program, content, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for command, parts := range map[string][]string{
-		// Nothing is built for nobody, who has no home: it ends after what it has to say.
-		"up":  {"You are not root", "stand-in nodes", "volumes with data in them", "no place for the lab's cache"},
-		"run": {"a real node needs root"},
-	} {
-		nobody := exec.CommandContext(t.Context(), program, command)
-		nobody.Env = []string{mainVariable + "=1", "PATH=" + os.Getenv("PATH")}
-		nobody.Dir = "/"
-		nobody.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-		output, err := nobody.CombinedOutput()
-		if err == nil {
-			t.Errorf("%s: success", command)
-		}
-		for _, part := range parts {
-			if !strings.Contains(string(output), part) {
-				t.Errorf("%s: missing %q in %s (%v)", command, part, output, err)
-			}
-		}
 	}
 }
 

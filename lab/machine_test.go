@@ -122,12 +122,12 @@ type inhabitants struct{ pids, network, dir string }
 
 func inhabitantsOf(t *testing.T, info kube.Info) inhabitants {
 	t.Helper()
-	kubelet := fmt.Sprintf("/proc/%d/ns/", info.Components["kubelet"])
-	pids, err := os.Readlink(kubelet + "pid")
+	first := fmt.Sprintf("/proc/%d/ns/", info.Components["lab"])
+	pids, err := os.Readlink(first + "pid")
 	if err != nil {
 		t.Fatal(err)
 	}
-	network, err := os.Readlink(kubelet + "net")
+	network, err := os.Readlink(first + "net")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,9 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -80,7 +78,7 @@ func (b *Builder) Ensure(ctx context.Context, c Component) (*Result, error) {
 	if err := b.build(ctx, p, dir); err != nil {
 		return nil, err
 	}
-	prune(bin, c.Name, dir, time.Now())
+	prune(filepath.Join(bin, c.Name+"-v*"), dir, keepBuilds, time.Now())
 	return use(dir, p.version)
 }
 
@@ -142,69 +140,4 @@ func (b *Builder) build(ctx context.Context, p pinned, dir string) error {
 	}
 	fmt.Fprintf(b.Out, "built %s %s in %s\n", p.Name, p.version, time.Since(progress.started).Round(time.Second))
 	return nil
-}
-
-// useFile is locked (shared) by everybody who runs the binaries of its
-// directory, and touched at every use.
-const useFile = ".in-use"
-
-// use marks a finished build as being used.
-func use(dir, version string) (*Result, error) {
-	path := filepath.Join(dir, useFile)
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB); err != nil {
-		_ = file.Close()
-		return nil, err // It is being removed.
-	}
-	if _, err := os.Stat(path); err != nil {
-		_ = file.Close()
-		return nil, err // It was removed before we had the lock.
-	}
-	now := time.Now()
-	_ = os.Chtimes(path, now, now)
-	return &Result{Dir: dir, Version: version, use: file}, nil
-}
-
-// keepUnused is how long binaries of other pins stay: long enough to go back and
-// forth between branches, and not for ever, since one set is some hundred MB.
-const keepUnused = 30 * 24 * time.Hour
-
-// prune removes builds of the component that nobody uses and nobody has used for long.
-func prune(bin, component, keep string, now time.Time) {
-	entries, err := filepath.Glob(filepath.Join(bin, component+"-*"))
-	if err != nil {
-		return
-	}
-	for _, dir := range entries {
-		if dir != keep && strings.HasPrefix(filepath.Base(dir), component+"-v") {
-			_ = removeUnused(dir, now)
-		}
-	}
-}
-
-func removeUnused(dir string, now time.Time) error {
-	file, err := os.Open(filepath.Join(dir, useFile))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = file.Close() }()
-	info, err := file.Stat()
-	if err != nil {
-		return err
-	}
-	if now.Sub(info.ModTime()) < keepUnused {
-		return errors.New("used lately")
-	}
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return err
-	}
-	// Out of the way first, so that half of it is never taken for a build.
-	removed := filepath.Join(filepath.Dir(dir), unfinished+filepath.Base(dir))
-	if err := os.Rename(dir, removed); err != nil {
-		return err
-	}
-	return os.RemoveAll(removed)
 }

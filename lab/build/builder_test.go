@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 func TestSecondBuildComesFromTheCache(t *testing.T) {
@@ -24,7 +23,7 @@ func TestSecondBuildComesFromTheCache(t *testing.T) {
 
 func TestTwoBuildersAtOnceBuildOnce(t *testing.T) {
 	state := fakeGo(t)
-	touch(t, state, "wait", "")
+	write(t, state, "wait", "")
 	firstOut, secondOut := newListener(), newListener()
 	first := newBuilder(t, firstOut)
 	second := &Builder{Root: first.Root, Source: first.Source, Out: secondOut}
@@ -41,7 +40,7 @@ func TestTwoBuildersAtOnceBuildOnce(t *testing.T) {
 	firstOut.waitFor(t, "building etcd")
 	go build(second)
 	secondOut.waitFor(t, "which is building etcd")
-	touch(t, state, "go", "")
+	write(t, state, "go", "")
 	for range 2 {
 		if err := <-results; err != nil {
 			t.Error(err)
@@ -67,7 +66,7 @@ func TestDamagedEntryIsBuiltAgain(t *testing.T) {
 
 func TestInterruptedBuildLeavesNothing(t *testing.T) {
 	state := fakeGo(t)
-	touch(t, state, "wait", "")
+	write(t, state, "wait", "")
 	out := newListener()
 	b := newBuilder(t, out)
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -87,7 +86,7 @@ func TestInterruptedBuildLeavesNothing(t *testing.T) {
 			t.Errorf("left behind: %v", left)
 		}
 	}
-	touch(t, state, "go", "")
+	write(t, state, "go", "")
 	ensure(t, b)
 }
 
@@ -105,7 +104,7 @@ func TestLeftoversOfAKilledBuildAreRemoved(t *testing.T) {
 
 func TestFailedBuildIsExplained(t *testing.T) {
 	state := fakeGo(t)
-	touch(t, state, "fail", "# example.com/broken\nbroken.go:1:2: undefined: x\n")
+	write(t, state, "fail", "# example.com/broken\nbroken.go:1:2: undefined: x\n")
 	b := newBuilder(t, newListener())
 	_, err := b.Ensure(t.Context(), Etcd)
 	if err == nil {
@@ -123,7 +122,7 @@ func TestFailedBuildIsExplained(t *testing.T) {
 
 func TestFullDiskIsNamed(t *testing.T) {
 	state := fakeGo(t)
-	touch(t, state, "fail", "write /tmp/x: no space left on device\n")
+	write(t, state, "fail", "write /tmp/x: no space left on device\n")
 	_, err := newBuilder(t, newListener()).Ensure(t.Context(), Etcd)
 	if err == nil {
 		t.Fatal("no error")
@@ -145,7 +144,7 @@ func TestTooLittleSpaceIsSeenBeforehand(t *testing.T) {
 
 func TestOldGoIsNamed(t *testing.T) {
 	state := fakeGo(t)
-	touch(t, state, "old", "go: go.mod requires go >= 1.26.0 (running go 1.20; GOTOOLCHAIN=local)\n")
+	write(t, state, "old", "go: go.mod requires go >= 1.26.0 (running go 1.20; GOTOOLCHAIN=local)\n")
 	// The fake needs cat for this.
 	t.Setenv("PATH", os.Getenv("PATH")+":/bin:/usr/bin")
 	_, err := newBuilder(t, newListener()).Ensure(t.Context(), Etcd)
@@ -173,43 +172,5 @@ func TestOtherTargetsAreNotBuilt(t *testing.T) {
 	}
 	if last != "GOOS=linux" {
 		t.Error(last)
-	}
-}
-
-func TestPruneRemovesOnlyWhatNobodyUses(t *testing.T) {
-	bin := t.TempDir()
-	now := time.Now()
-	entry := func(name string, lastUse time.Time) string {
-		dir := filepath.Join(bin, name)
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		touch(t, dir, useFile, "")
-		if err := os.Chtimes(filepath.Join(dir, useFile), lastUse, lastUse); err != nil {
-			t.Fatal(err)
-		}
-		return dir
-	}
-	long := now.Add(-2 * keepUnused)
-	current := entry("etcd-v3-current", long)
-	unused := entry("etcd-v2-unused", long)
-	recent := entry("etcd-v2-recent", now)
-	other := entry("kwok-v2-other", long)
-	used := entry("etcd-v1-used", now)
-	r, err := use(used, "v1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Release()
-	if err := os.Chtimes(filepath.Join(used, useFile), long, long); err != nil {
-		t.Fatal(err)
-	}
-
-	prune(bin, "etcd", current, now)
-
-	for dir, kept := range map[string]bool{current: true, unused: false, recent: true, other: true, used: true} {
-		if _, err := os.Stat(dir); (err == nil) != kept {
-			t.Errorf("%s: kept is %t", dir, err == nil)
-		}
 	}
 }

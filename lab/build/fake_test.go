@@ -45,7 +45,7 @@ esac
 	return state
 }
 
-func touch(t *testing.T, dir, name, content string) {
+func write(t *testing.T, dir, name, content string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
 		t.Fatal(err)

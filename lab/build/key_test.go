@@ -60,8 +60,8 @@ func TestMissingPinIsNamed(t *testing.T) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	touch(t, dir, "go.mod", "module x\n")
-	touch(t, dir, "go.sum", "")
+	write(t, dir, "go.mod", "module x\n")
+	write(t, dir, "go.sum", "")
 	_, err := Etcd.read(source)
 	if err == nil {
 		t.Fatal("no error")

@@ -23,7 +23,8 @@ func NewRunDir(runs string) (string, error) {
 	return os.MkdirTemp(runs, time.Now().UTC().Format("20060102-150405.000-"))
 }
 
-// pruneRuns leaves alone what a living cluster uses.
+// pruneRuns leaves alone what a living cluster uses, and what is not a cluster's: that
+// is a node's, which runs, or has not been cleaned up.
 func pruneRuns(runs string) {
 	old, err := filepath.Glob(filepath.Join(runs, "*"))
 	if err != nil || len(old) < keepRuns {
@@ -31,6 +32,9 @@ func pruneRuns(runs string) {
 	}
 	slices.Sort(old)
 	for _, dir := range old[:len(old)-keepRuns+1] {
+		if !onlyOurs(paths{dir}) {
+			continue
+		}
 		lock, err := build.TryLock(paths{dir}.lock())
 		if err != nil {
 			continue
@@ -38,4 +42,12 @@ func pruneRuns(runs string) {
 		_ = os.RemoveAll(dir)
 		lock.Unlock()
 	}
+}
+
+func onlyOurs(p paths) bool {
+	entries, err := os.ReadDir(p.dir)
+	return err == nil && !slices.ContainsFunc(entries, func(entry os.DirEntry) bool {
+		path := filepath.Join(p.dir, entry.Name())
+		return entry.IsDir() && path != p.logs() && path != p.state()
+	})
 }

@@ -19,6 +19,14 @@ func TestOldRunsArePruned(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer lock.Unlock()
+	// One that leads to cgroups has to be cleaned up first.
+	second, err := NewRunDir(runs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(second, "node"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	for range keepRuns + 5 {
 		if _, err := NewRunDir(runs); err != nil {
 			t.Fatal(err)
@@ -28,11 +36,13 @@ func TestOldRunsArePruned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(left) != keepRuns+1 {
+	if len(left) != keepRuns+2 {
 		t.Errorf("%d left", len(left))
 	}
-	if _, err := os.Stat(first); err != nil {
-		t.Errorf("the directory of a living cluster is gone: %v", err)
+	for what, dir := range map[string]string{"a living cluster": first, "a killed node": second} {
+		if _, err := os.Stat(dir); err != nil {
+			t.Errorf("the directory of %s is gone: %v", what, err)
+		}
 	}
 }
 

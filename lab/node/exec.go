@@ -46,8 +46,9 @@ func Load(ctx context.Context, info kube.Info, binaries *build.Runtime, archives
 	group := process.NewGroup()
 	defer group.Stop()
 	log := filepath.Join(info.Logs, "images.log")
-	// The socket is in the lab's own root file system.
-	socket := fmt.Sprintf("/proc/%d/root%s", info.Components["kubelet"], containerdSocket)
+	// The socket is in the lab's own root file system. Daemons may be restarted, and have
+	// other processes then; the first process inside ends with the lab.
+	socket := fmt.Sprintf("/proc/%d/root%s", info.Components["lab"], containerdSocket)
 	for _, archive := range archives {
 		if err := group.Run(ctx, importSpec(binaries, socket, archive, log)); err != nil {
 			return fmt.Errorf("cannot import %s: %w", archive, err)

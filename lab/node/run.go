@@ -214,29 +214,44 @@ func copyFile(target, source string) error {
 	return os.WriteFile(target, content, 0o600)
 }
 
-// Clean removes what a lab that was killed has left. It fails if the lab runs.
-func Clean(ctx context.Context, dir string) error {
-	dir, err := filepath.EvalSymlinks(dir)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
+// Clean removes what labs that were killed have left, and returns the directories in
+// which it found any. It leaves alone directories of labs that run, and those that are
+// not a lab's.
+func Clean(ctx context.Context, dirs ...string) (cleaned []string, err error) {
+	for _, dir := range dirs {
+		if _, missing := os.Stat(workspace(dir)); missing != nil {
+			continue
+		}
+		found, failed := cleanUnused(ctx, dir)
+		if found {
+			cleaned = append(cleaned, dir)
+		}
+		err = errors.Join(err, failed)
 	}
-	if err != nil {
-		return err
+	return cleaned, err
+}
+
+func cleanUnused(ctx context.Context, dir string) (unused bool, err error) {
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		return false, err
 	}
 	lock, err := build.TryLock(lockFile(dir))
+	if errors.Is(err, build.ErrLocked) {
+		return false, nil
+	}
 	if err != nil {
-		return fmt.Errorf("%s belongs to a lab that runs: %w", dir, err)
+		return false, err
 	}
 	defer lock.Unlock()
-	return errors.Join(clean(ctx, dir), os.Remove(lockFile(dir)))
+	return true, errors.Join(clean(ctx, dir), os.Remove(lockFile(dir)))
 }
 
 // clean removes everything but the logs. The processes are gone, and with them all
-// mounts: nothing here leads elsewhere.
+// mounts: nothing here leads elsewhere. The cgroups come first, since the workspace
+// tells the next one that there may be some.
 func clean(ctx context.Context, dir string) error {
-	return errors.Join(
-		removeCgroups(ctx, cgroupOf(dir)),
-		os.RemoveAll(workspace(dir)),
-		kube.Clean(dir),
-	)
+	if err := removeCgroups(ctx, cgroupOf(dir)); err != nil {
+		return err
+	}
+	return errors.Join(os.RemoveAll(workspace(dir)), kube.Clean(dir))
 }
