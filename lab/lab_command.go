@@ -73,7 +73,9 @@ func labUpCommand() *cobra.Command {
 		Use:   "up",
 		Short: "Start a real cluster in the background; needs root",
 		Long: `Start a real cluster in the background: control plane, kubelet, containerd,
-kube-proxy, DNS. Its node has the images of the operator and the sidecar.
+kube-proxy, DNS. Its node has the images of this tree: operator, sidecar, and two
+versions of the chain that stands in for seid. A cluster that runs already gets them
+anew; the containers in it go on with what they have.
 
 Without root it starts a control plane with stand-in nodes, as "kube up" does.`,
 		Args: cobra.NoArgs,

@@ -6,8 +6,8 @@
 // mounts, network, host name. The kernel ends what is in them when their first
 // process ends, so nothing has to be stopped, unmounted or taken down in the right
 // order, and a lab that is killed leaves no process, mount, link or rule behind:
-// only a directory and empty cgroups, which the next "up" or "down" removes. It has
-// a root file system of its own too, in which the machine's directories are
+// only a directory and empty cgroups, which the next "up", "down" or "run" removes.
+// It has a root file system of its own too, in which the machine's directories are
 // read-only, and no way out of its network.
 //
 // One process outside (Run) holds the ports at which the cluster is reached from

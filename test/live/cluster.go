@@ -133,8 +133,8 @@ func Run(ctx context.Context) (*Cluster, error) {
 	return c, nil
 }
 
-// Up starts the background cluster of the lab, or finds the one that runs. It stays
-// when this process ends. What is done is told to out.
+// Up starts the background cluster of the lab, or gives the one that runs the images of
+// this tree. It stays when this process ends. What is done is told to out.
 func Up(ctx context.Context, out io.Writer) (*Cluster, error) {
 	built, err := build(ctx)
 	if err != nil {

@@ -39,6 +39,11 @@ const (
 // InstallOperator installs what config/ ships, with the images of this tree, and waits
 // until the operator is at work.
 func (c *Cluster) InstallOperator(ctx context.Context) error {
+	// One that is there already may be of the tree as it was: the name of its image is the
+	// same, so nothing else would replace it.
+	if err := client.IgnoreNotFound(c.StopOperator(ctx)); err != nil {
+		return err
+	}
 	for _, part := range []string{"crd/*", "rbac/*", "access/people", "access/proxy", "operator/*"} {
 		if err := c.install(ctx, part, "registry.example.com/sei/", "sei-operator.lab/"); err != nil {
 			return err
