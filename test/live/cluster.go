@@ -62,8 +62,9 @@ type programs struct{ root, dir string }
 func (p programs) lab() string      { return filepath.Join(p.dir, "lab") }
 func (p programs) devchain() string { return filepath.Join(p.dir, "devchain") }
 
-// build builds them: started by "go run" they could not be waited for.
-func build(ctx context.Context) (programs, error) {
+// build builds them: started by "go run" they could not be waited for. What go has to say
+// is told to out: the first time that are many modules.
+func build(ctx context.Context, out io.Writer) (programs, error) {
 	root, err := cluster.RepositoryRoot()
 	if err != nil {
 		return programs{}, err
@@ -78,8 +79,9 @@ func build(ctx context.Context) (programs, error) {
 		{filepath.Join("lab", "devchain"), "./cmd/devchain", built.devchain()},
 	} {
 		command := exec.CommandContext(ctx, "go", "build", "-C", filepath.Join(root, one.module), "-o", one.output, one.program)
-		if output, err := command.CombinedOutput(); err != nil {
-			return built, errors.Join(fmt.Errorf("building %s of %s: %w\n%s", one.program, one.module, err, output), built.remove())
+		command.Stdout, command.Stderr = out, out
+		if err := command.Run(); err != nil {
+			return built, errors.Join(fmt.Errorf("building %s of %s (what go says is above): %w", one.program, one.module, err), built.remove())
 		}
 	}
 	return built, nil
@@ -102,7 +104,7 @@ func Check(ctx context.Context) error {
 
 // Run starts a cluster that ends with this process, however that ends.
 func Run(ctx context.Context) (*Cluster, error) {
-	built, err := build(ctx)
+	built, err := build(ctx, os.Stderr)
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +138,7 @@ func Run(ctx context.Context) (*Cluster, error) {
 // Up starts the background cluster of the lab, or finds the one that runs. It stays
 // when this process ends. What is done is told to out.
 func Up(ctx context.Context, out io.Writer) (*Cluster, error) {
-	built, err := build(ctx)
+	built, err := build(ctx, out)
 	if err != nil {
 		return nil, err
 	}
