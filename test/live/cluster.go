@@ -20,7 +20,10 @@ import (
 	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -194,7 +197,9 @@ func (c *Cluster) inside(ctx context.Context, program string, arguments ...strin
 	return exec.CommandContext(ctx, c.programs.lab(), all...)
 }
 
-// Restart kills a daemon of the cluster, for example "kubelet", and starts it again.
+// Restart kills a daemon of the cluster, for example "kubelet", and starts it again. It
+// returns when the API server answers: that may be the one that was killed, or have lost
+// its etcd.
 func (c *Cluster) Restart(ctx context.Context, daemon string) error {
 	connection, err := new(net.Dialer).DialContext(ctx, "unix", c.Info.Control)
 	if err != nil {
@@ -211,7 +216,10 @@ func (c *Cluster) Restart(ctx context.Context, daemon string) error {
 	if said := strings.TrimSpace(string(answer)); said != "ok" {
 		return fmt.Errorf("restarting %s: %s", daemon, said)
 	}
-	return nil
+	return Poll(ctx, "the API server", func() (bool, error) {
+		err := c.Client.Get(ctx, types.NamespacedName{Name: metav1.NamespaceDefault}, &corev1.Namespace{})
+		return err == nil, err
+	})
 }
 
 // requireVariable makes it an error when a real cluster cannot run here, so that where
