@@ -46,7 +46,7 @@ var faults = []fault{
 	onOwn("an override is changed", (*chaos).override),
 	onOwn("an override is changed and seid restarted at once", (*chaos).overrideAndRestart),
 	onOwn("the template of a pod is changed", (*chaos).template),
-	onOwn("a node is deleted and made again on its volume", func(c *chaos, ctx context.Context, node string) error { return c.Again(ctx, node) }),
+	onOwn("a node is deleted and made again on its volume", (*chaos).Again),
 	onAny("a node is held and released", (*chaos).hold),
 	onNone("the fleet gets another template", (*chaos).roll),
 	onNone("the fleet is scaled up and down", (*chaos).scale),
