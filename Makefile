@@ -42,7 +42,8 @@ lab-down: ## End it, and remove everything of it but the logs.
 
 .PHONY: demo
 demo: ## Show the operator at work: a real cluster, a chain, and the stories it is for; needs root.
-	go run ./test/demo
+	@echo "compiling the demo"
+	@go run ./test/demo
 
 .PHONY: demo-down
 demo-down: lab-down ## End the demo, with its cluster.

@@ -6,6 +6,7 @@ package chaos_test
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -16,7 +17,9 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -39,11 +42,13 @@ type chaos struct {
 
 	watcher *live.Watcher
 	random  *rand.Rand
-	// volumes are the claims that the nodes began with.
+	// volumes are the claims that there were after the last fault.
 	volumes map[string]types.UID
 	// worst is how long it took at most until all was well again, by fault.
 	worst map[string]time.Duration
 	count int
+	// txs is how many transactions the chain had after the last fault.
+	txs int
 }
 
 func TestChaos(t *testing.T) {
@@ -125,7 +130,7 @@ func (c *chaos) play(t *testing.T) error {
 		// Now and then the operator does not live to see what it began.
 		if err == nil && c.random.IntN(4) == 0 {
 			what += ", and the operator is killed"
-			err = c.KillOperator(t.Context())
+			_, err = c.KillOperator(t.Context())
 		}
 		if err == nil {
 			err = c.recovered(t.Context())
@@ -160,6 +165,12 @@ func (c *chaos) recovered(ctx context.Context) error {
 		if _, err := c.Ready(ctx, name); err != nil {
 			return err
 		}
+		if err := live.Poll(ctx, "all that belongs to "+name, func() (bool, error) {
+			err := c.whole(ctx, name)
+			return err == nil, err
+		}); err != nil {
+			return err
+		}
 	}
 	height := c.watcher.Height()
 	if err := c.watcher.Signs(ctx, height, c.ValidatorNames()...); err != nil {
@@ -169,14 +180,45 @@ func (c *chaos) recovered(ctx context.Context) error {
 		return err
 	}
 	var complaints []string
-	c.watcher.Read(func(r *live.Record) { complaints = r.Complaints() })
+	txs := 0
+	c.watcher.Read(func(r *live.Record) { complaints, txs = r.Complaints(), r.Txs() })
 	if len(complaints) > 0 {
 		return fmt.Errorf("the chain complains: %s", strings.Join(complaints, "; "))
 	}
+	if txs <= c.txs {
+		return fmt.Errorf("the chain carries no load: %d transactions before and after", txs)
+	}
+	c.txs = txs
 	return nil
 }
 
-// remember looks whether every node has the volume that it began with.
+// whole tells what a node lacks. What it says of itself may be older than the fault.
+func (c *chaos) whole(ctx context.Context, name string) error {
+	set, service := &appsv1.StatefulSet{}, &corev1.Service{}
+	if err := errors.Join(c.Client.Get(ctx, c.Key(name), set), c.Client.Get(ctx, c.Key(name), service)); err != nil {
+		return err
+	}
+	pod, err := c.Pod(ctx, name)
+	switch {
+	case err != nil:
+		return err
+	case set.DeletionTimestamp != nil || pod.DeletionTimestamp != nil || service.DeletionTimestamp != nil:
+		return fmt.Errorf("something of %s is on its way out", name)
+	case !metav1.IsControlledBy(pod, set):
+		return fmt.Errorf("the pod of %s is not that of its StatefulSet", name)
+	case !live.PodReady(pod):
+		return fmt.Errorf("the pod of %s is not ready", name)
+	}
+	for _, volume := range pod.Spec.Volumes {
+		if volume.ConfigMap != nil {
+			err = errors.Join(err, c.Client.Get(ctx, c.Key(volume.ConfigMap.Name), &corev1.ConfigMap{}))
+		}
+	}
+	return err
+}
+
+// remember looks whether every volume is the one that it was, also that of a node which the
+// fleet has only now and then.
 func (c *chaos) remember(ctx context.Context) error {
 	claims := &corev1.PersistentVolumeClaimList{}
 	if err := c.Client.List(ctx, claims, client.InNamespace(c.ID)); err != nil {
@@ -187,12 +229,16 @@ func (c *chaos) remember(ctx context.Context) error {
 		there[claims.Items[i].Name] = claims.Items[i].UID
 	}
 	for _, name := range c.names() {
-		claim := "data-" + name
-		if before, known := c.volumes[claim]; known && there[claim] != before || there[claim] == "" {
-			return fmt.Errorf("%s had the volume %s and has %q", name, before, there[claim])
+		if there["data-"+name] == "" {
+			return fmt.Errorf("%s has no volume", name)
 		}
-		c.volumes[claim] = there[claim]
 	}
+	for claim, before := range c.volumes {
+		if there[claim] != before {
+			return fmt.Errorf("the volume %s was %s and is %q", claim, before, there[claim])
+		}
+	}
+	c.volumes = there
 	return nil
 }
 
@@ -205,11 +251,11 @@ func (c *chaos) tell(t *testing.T) {
 		}
 	}
 	c.watcher.Read(func(r *live.Record) {
-		txs, evidence := 0, 0
+		evidence := 0
 		for _, block := range r.Blocks {
-			txs, evidence = txs+block.Txs, evidence+block.Evidence
+			evidence += block.Evidence
 		}
-		t.Logf("seed %d: %d faults; %d blocks with %d transactions, %d pieces of evidence", *seed, c.count, r.Height(), txs, evidence)
+		t.Logf("seed %d: %d faults; %d blocks with %d transactions, %d pieces of evidence", *seed, c.count, r.Height(), r.Txs(), evidence)
 		for _, validator := range c.ValidatorNames() {
 			t.Logf("%s: signed all but %d blocks; longest: %s", validator, r.Missed(validator, 1, r.Height()), r.LongestGap(validator, 0))
 		}

@@ -27,26 +27,36 @@ type fault struct {
 	strike func(context.Context, *chaos) (string, error)
 }
 
+// faults are the deck. The halt of the whole chain for an upgrade is not in it: it can
+// happen but once, and is told in a story.
 var faults = []fault{
 	onAny("a StatefulSet is deleted", (*chaos).deleteStatefulSet),
+	onAny("a StatefulSet is deleted without its pod", (*chaos).orphan),
 	onAny("a pod is deleted", (*chaos).deletePod),
 	onAny("seid is killed", (*chaos).killSeid),
 	onAny("a sidecar is killed", (*chaos).killSidecar),
 	onAny("seid is restarted in place", (*chaos).restart),
+	onAny("seid ignores SIGTERM and is to be restarted", (*chaos).deaf),
 	onAny("the Service and the ConfigMap of a node are deleted", (*chaos).deleteAround),
 	onAny("a pod is deleted while the operator is away", (*chaos).deletePodUnseen),
 	onOwn("a node is paused and resumed", (*chaos).pause),
+	onOwn("a node is paused and a Job measures its volume", (*chaos).measure),
 	onOwn("an image that cannot be pulled, then corrected", (*chaos).wrongImage),
+	onOwn("another image, and the old one again", (*chaos).thereAndBack),
 	onOwn("an override is changed", (*chaos).override),
+	onOwn("an override is changed and seid restarted at once", (*chaos).overrideAndRestart),
 	onOwn("the template of a pod is changed", (*chaos).template),
-	onOwn("a node is deleted and made again on its volume", (*chaos).makeAgain),
+	onOwn("a node is deleted and made again on its volume", (*chaos).Again),
 	onAny("a node is held and released", (*chaos).hold),
-	onFleet("the fleet gets another template", (*chaos).roll),
-	onFleet("the fleet is scaled up and down", (*chaos).scale),
-	{"the operator is killed and leaves its Lease", func(ctx context.Context, c *chaos) (string, error) {
+	onNone("the fleet gets another template", (*chaos).roll),
+	onNone("the fleet is scaled up and down", (*chaos).scale),
+	onNone("a second SeiNode has the key of a validator", (*chaos).twin),
+	onNone("a node is stopped in the middle of its state sync", (*chaos).stopInStateSync),
+	onNone("a volume is ruined and the node synced anew", (*chaos).ruin),
+	onNone("the operator is killed and leaves its Lease", func(c *chaos, ctx context.Context) error {
 		_, _, err := c.KillLeader(ctx)
-		return "the operator is killed and leaves its Lease", err
-	}},
+		return err
+	}),
 	daemon("kubelet"), daemon("kube-apiserver"), daemon("etcd"), daemon("kube-controller-manager"), daemon("kube-scheduler"),
 }
 
@@ -66,13 +76,13 @@ func on(name string, nodes func(*chaos) []string, strike func(*chaos, context.Co
 	}}
 }
 
-func onFleet(name string, strike func(*chaos, context.Context) error) fault {
+// onNone strikes none of the nodes, or one that it makes and takes away.
+func onNone(name string, strike func(*chaos, context.Context) error) fault {
 	return fault{name, func(ctx context.Context, c *chaos) (string, error) { return name, strike(c, ctx) }}
 }
 
 func daemon(program string) fault {
-	name := program + " is killed and started again"
-	return fault{name, func(ctx context.Context, c *chaos) (string, error) { return name, c.Restart(ctx, program) }}
+	return onNone(program+" is killed and started again", func(c *chaos, ctx context.Context) error { return c.Restart(ctx, program) })
 }
 
 func (c *chaos) deleteStatefulSet(ctx context.Context, node string) error {
@@ -84,6 +94,11 @@ func (c *chaos) deleteStatefulSet(ctx context.Context, node string) error {
 		return err
 	}
 	return c.Gone(ctx, set)
+}
+
+func (c *chaos) orphan(ctx context.Context, node string) error {
+	_, err := c.Orphan(ctx, node)
+	return err
 }
 
 func (c *chaos) deletePod(ctx context.Context, node string) error {
@@ -148,6 +163,26 @@ func (c *chaos) restart(ctx context.Context, node string) error {
 	return err
 }
 
+// deaf has a restart fail. The signal is not lost, so seid ends when it can.
+func (c *chaos) deaf(ctx context.Context, node string) error {
+	pod, err := c.Pod(ctx, node)
+	if err != nil {
+		return err
+	}
+	before, err := live.Processes(pod, "seid")
+	if err != nil {
+		return err
+	}
+	task, err := c.Deaf(ctx, node)
+	if err != nil {
+		return err
+	}
+	if task.Status.Phase != v1alpha1.TaskPhaseFailed {
+		return fmt.Errorf("the restart of a seid that ignores SIGTERM is %s: %s", task.Status.Phase, task.Status.Message)
+	}
+	return c.Another(ctx, pod, "seid", before)
+}
+
 func (c *chaos) pause(ctx context.Context, node string) error {
 	if err := c.Pause(ctx, node); err != nil {
 		return err
@@ -156,11 +191,19 @@ func (c *chaos) pause(ctx context.Context, node string) error {
 	return err
 }
 
-func (c *chaos) wrongImage(ctx context.Context, node string) error {
-	image := func(image string) error {
-		return c.Edit(ctx, node, func(n *v1alpha1.SeiNode) { n.Spec.Image = image })
+func (c *chaos) measure(ctx context.Context, node string) error {
+	if err := c.Pause(ctx, node); err != nil {
+		return err
 	}
-	if err := image(live.ImageMissing); err != nil {
+	if _, err := c.MeasureState(ctx, node); err != nil {
+		return err
+	}
+	_, err := c.Unpause(ctx, node)
+	return err
+}
+
+func (c *chaos) wrongImage(ctx context.Context, node string) error {
+	if err := c.image(ctx, node, live.ImageMissing); err != nil {
 		return err
 	}
 	if _, err := c.Wait(ctx, node, "an image that cannot be pulled", func(n *v1alpha1.SeiNode) bool {
@@ -168,17 +211,40 @@ func (c *chaos) wrongImage(ctx context.Context, node string) error {
 	}); err != nil {
 		return err
 	}
-	return image(live.ImageV1)
+	return c.image(ctx, node, live.ImageV1)
+}
+
+func (c *chaos) image(ctx context.Context, node, image string) error {
+	return c.Edit(ctx, node, func(n *v1alpha1.SeiNode) { n.Spec.Image = image })
+}
+
+func (c *chaos) thereAndBack(ctx context.Context, node string) error {
+	if err := c.image(ctx, node, live.ImageV2); err != nil {
+		return err
+	}
+	if _, err := c.Wait(ctx, node, "the node with the other image", func(n *v1alpha1.SeiNode) bool {
+		return live.IsReady(n) && n.Status.CurrentImage == live.ImageV2
+	}); err != nil {
+		return err
+	}
+	return c.image(ctx, node, live.ImageV1)
 }
 
 func (c *chaos) override(ctx context.Context, node string) error {
-	return c.Edit(ctx, node, func(n *v1alpha1.SeiNode) {
-		n.Spec.Overrides["config.mempool.size"] = fmt.Sprint(1000 + c.random.IntN(4000))
-	})
+	size := fmt.Sprint(1000 + c.random.IntN(4000))
+	return c.Edit(ctx, node, func(n *v1alpha1.SeiNode) { n.Spec.Overrides["config.mempool.size"] = size })
+}
+
+func (c *chaos) overrideAndRestart(ctx context.Context, node string) error {
+	if err := c.override(ctx, node); err != nil {
+		return err
+	}
+	return c.restart(ctx, node)
 }
 
 func (c *chaos) template(ctx context.Context, node string) error {
-	return c.Edit(ctx, node, func(n *v1alpha1.SeiNode) { n.Spec.Resources = c.resources() })
+	other := c.resources()
+	return c.Edit(ctx, node, func(n *v1alpha1.SeiNode) { n.Spec.Resources = other })
 }
 
 // resources are some that no node had before, most likely.
@@ -187,22 +253,6 @@ func (c *chaos) resources() *corev1.ResourceRequirements {
 		corev1.ResourceCPU:    *resource.NewMilliQuantity(10+c.random.Int64N(30), resource.DecimalSI),
 		corev1.ResourceMemory: resource.MustParse("64Mi"),
 	}}
-}
-
-func (c *chaos) makeAgain(ctx context.Context, name string) error {
-	node, err := c.Ready(ctx, name)
-	if err != nil {
-		return err
-	}
-	if err := c.Client.Delete(ctx, node); err != nil {
-		return err
-	}
-	if err := c.Gone(ctx, node.DeepCopy()); err != nil {
-		return err
-	}
-	return c.Client.Create(ctx, &v1alpha1.SeiNode{
-		ObjectMeta: metav1.ObjectMeta{Namespace: node.Namespace, Name: node.Name, Labels: node.Labels}, Spec: node.Spec,
-	})
 }
 
 func (c *chaos) hold(ctx context.Context, node string) error {
@@ -222,7 +272,8 @@ func (c *chaos) hold(ctx context.Context, node string) error {
 }
 
 func (c *chaos) roll(ctx context.Context) error {
-	return c.EditFleet(ctx, fleet, func(f *v1alpha1.SeiNodeDeployment) { f.Spec.Template.Spec.Resources = c.resources() })
+	other := c.resources()
+	return c.EditFleet(ctx, fleet, func(f *v1alpha1.SeiNodeDeployment) { f.Spec.Template.Spec.Resources = other })
 }
 
 // scale adds a node, and takes it away once it is there. Its volume stays for the next time.
@@ -241,6 +292,49 @@ func (c *chaos) scaleTo(ctx context.Context, count int32) error {
 		return f.Status.ObservedGeneration == f.Generation && f.Status.AvailableReplicas == count && f.Status.Replicas == count
 	})
 	return err
+}
+
+// twin lets the chain go on for some blocks, in which the second could have signed.
+func (c *chaos) twin(ctx context.Context) error {
+	twin, remove, err := c.Twin(ctx, c.random.IntN(c.Validators))
+	if err != nil {
+		return err
+	}
+	if err := c.watcher.Grow(ctx, 4); err != nil {
+		return err
+	}
+	if err := c.PodGone(ctx, twin.Name); err != nil {
+		return err
+	}
+	return remove(ctx)
+}
+
+func (c *chaos) stopInStateSync(ctx context.Context) error {
+	const name = "syncer"
+	if _, err := c.Syncing(ctx, c.watcher, name); err != nil {
+		return err
+	}
+	if err := c.Pause(ctx, name); err != nil {
+		return err
+	}
+	if _, err := c.Unpause(ctx, name); err != nil {
+		return err
+	}
+	return c.Remove(ctx, name)
+}
+
+func (c *chaos) ruin(ctx context.Context) error {
+	const name = "ruin"
+	if err := c.Ruin(ctx, c.watcher, name); err != nil {
+		return err
+	}
+	if err := c.Resync(ctx, name); err != nil {
+		return err
+	}
+	if _, err := c.Ready(ctx, name); err != nil {
+		return err
+	}
+	return c.Remove(ctx, name)
 }
 
 func (c *chaos) meta(name string) metav1.ObjectMeta {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -42,6 +43,9 @@ func state(node *v1alpha1.SeiNode) string {
 		return "created"
 	}
 	text := fmt.Sprintf("%s, %s", node.Status.Phase, ready.Reason)
+	if ready.Status == metav1.ConditionTrue {
+		text = "Ready"
+	}
 	if plan := node.Status.Plan; plan != nil {
 		text += fmt.Sprintf(" (%s)", plan.Type)
 	}

@@ -111,7 +111,7 @@ func (d *demo) deleteStatefulSet(ctx context.Context) error {
 	if _, err := d.watcher.Gap(ctx, name, signed); err != nil {
 		return err
 	}
-	d.say("%s signs again: the same volume, no bootstrap", name)
+	d.say("%s signs again, on the same volume", name)
 	return nil
 }
 
@@ -174,7 +174,7 @@ func (d *demo) measure(ctx context.Context) error {
 	if err := d.watcher.Follows(ctx, before, name); err != nil {
 		return err
 	}
-	d.say("%s is back and has caught up, without another sync", name)
+	d.say("%s is back and has caught up", name)
 	return nil
 }
 
@@ -184,12 +184,10 @@ func (d *demo) upgrade(ctx context.Context) error {
 		return err
 	}
 	d.say("the chain decides on the upgrade v2 at height %d", height)
-	halted, err := d.chain.HaltedAt(ctx, d.watcher, height)
-	if err != nil {
+	if err := d.chain.HaltedAt(ctx, d.watcher, height, d.chain.ValidatorNames()...); err != nil {
 		return err
 	}
-	d.say("the chain stands at %d: of %d validators %d are halted, the others wait below (condition UpgradeHalted)",
-		d.watcher.Height(), d.chain.Validators, halted)
+	d.say("the chain stands at %d, and every validator says that it is halted for an upgrade", d.watcher.Height())
 	swapped := time.Now()
 	for _, name := range append(d.chain.ValidatorNames(), "archive", "provider") {
 		if err := d.chain.Edit(ctx, name, func(node *v1alpha1.SeiNode) { node.Spec.Image = live.ImageV2 }); err != nil {

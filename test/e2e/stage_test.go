@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -197,7 +196,7 @@ func (s *stage) identity(t *testing.T, name string) identity {
 	// The claim itself is asked, not only what is said of it.
 	claim := &corev1.PersistentVolumeClaim{}
 	check(t, s.Client.Get(t.Context(), s.Key(node.Status.DataVolume.Name), claim))
-	return identity{claim.UID, node.Status.NodeID}
+	return identity{claim.UID, must(s.NodeID(t.Context(), name))(t)}
 }
 
 // same asserts that a node still is who it was.
@@ -252,16 +251,32 @@ func (s *stage) syncedNode(t *testing.T, name string) {
 	s.follows(t, name)
 }
 
+// nodeStatus is what a node says of itself.
+type nodeStatus struct {
+	Node struct {
+		Moniker string `json:"moniker"`
+	} `json:"node_info"`
+	Sync struct {
+		Earliest string `json:"earliest_block_height"`
+	} `json:"sync_info"`
+}
+
+func (s *stage) status(t *testing.T, name string) (status nodeStatus) {
+	t.Helper()
+	check(t, json.Unmarshal(must(s.RPC(t.Context(), name, "status"))(t), &status))
+	return status
+}
+
 // earliest is the first block that a node has.
 func (s *stage) earliest(t *testing.T, name string) string {
 	t.Helper()
-	var status struct {
-		Sync struct {
-			Earliest string `json:"earliest_block_height"`
-		} `json:"sync_info"`
-	}
-	check(t, json.Unmarshal(must(s.RPC(t.Context(), name, "status"))(t), &status))
-	return status.Sync.Earliest
+	return s.status(t, name).Sync.Earliest
+}
+
+// moniker is what a node calls itself.
+func (s *stage) moniker(t *testing.T, name string) string {
+	t.Helper()
+	return s.status(t, name).Node.Moniker
 }
 
 // version is that of the seid that runs.
@@ -288,21 +303,5 @@ func (s *stage) has(t *testing.T, name string, kind v1alpha1.ConditionType, reas
 // itself.
 func (s *stage) remove(t *testing.T, names ...string) {
 	t.Helper()
-	for _, name := range names {
-		s.edit(t, name, func(spec *v1alpha1.SeiNodeSpec) { spec.DataVolume.DeletionPolicy = v1alpha1.DeletionPolicyDelete })
-		node := &v1alpha1.SeiNode{}
-		check(t, s.Client.Get(t.Context(), s.Key(name), node))
-		check(t, s.Client.Delete(t.Context(), node))
-		check(t, s.Gone(t.Context(), node))
-	}
-}
-
-// contains tells whether a file of a container has a line.
-func contains(content []byte, line string) bool {
-	for found := range strings.Lines(string(content)) {
-		if strings.TrimSpace(found) == line {
-			return true
-		}
-	}
-	return false
+	check(t, s.Remove(t.Context(), names...))
 }

@@ -3,7 +3,6 @@ package e2e_test
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -31,7 +30,7 @@ func TestStories(t *testing.T) {
 		{"state sync", s.stateSync},
 		{"seed 000: a deleted StatefulSet comes back with its volume", s.statefulSetDeleted},
 		{"seed 001: a StatefulSet deleted without its pod", s.statefulSetOrphaned},
-		{"seed 001: a Job measures the volume of a paused node", s.paused},
+		{"seed 000: a Job measures the volume of a paused node", s.paused},
 		{"seed 003: a changed template rolls the pod", s.templateDrift},
 		{"seed 004: ten restarts in place against one pod deleted", s.restarts},
 		{"an override changed and restarted at once keeps the new value", s.overrideAndRestart},
@@ -124,10 +123,17 @@ func (s *stage) stateSync(t *testing.T) {
 
 func (s *stage) statefulSetDeleted(t *testing.T) {
 	before, first, pod := s.identity(t, "full"), s.earliest(t, "full"), s.pod(t, "full")
+	// What is wanted changes while nobody looks: the new one is made from that.
+	check(t, s.StopOperator(t.Context()))
 	set := &appsv1.StatefulSet{}
 	check(t, s.Client.Get(t.Context(), s.Key("full"), set))
+	s.edit(t, "full", func(spec *v1alpha1.SeiNodeSpec) { spec.PodLabels = map[string]v1alpha1.LabelValue{"made": "again"} })
 	check(t, s.Client.Delete(t.Context(), set))
-	must(s.NewPod(t.Context(), "full", pod))(t)
+	check(t, s.Gone(t.Context(), pod.DeepCopy()))
+	check(t, s.StartOperator(t.Context()))
+	if now := must(s.NewPod(t.Context(), "full", pod))(t); now.Labels["made"] != "again" {
+		t.Errorf("the new pod has the labels %v", now.Labels)
+	}
 	s.ready(t, "full")
 	s.follows(t, "full")
 	s.same(t, "full", before)
@@ -143,13 +149,10 @@ func (s *stage) statefulSetOrphaned(t *testing.T) {
 	const name = "validator-0"
 	before, pod := s.identity(t, name), s.pod(t, name)
 	seid := s.seid(t, pod)
-	set := &appsv1.StatefulSet{}
-	check(t, s.Client.Get(t.Context(), s.Key(name), set))
-	check(t, s.Client.Delete(t.Context(), set, client.PropagationPolicy(metav1.DeletePropagationOrphan)))
-	adopted := must(live.Until(t.Context(), s.Cluster, s.Key(name), "another StatefulSet that has the pod", func(now *appsv1.StatefulSet) bool {
-		return now.UID != set.UID && now.Status.ReadyReplicas == 1
-	}))(t)
-	s.ready(t, name)
+	adopted := must(s.Orphan(t.Context(), name))(t)
+	if tracked := s.ready(t, name).Status.StatefulSet; tracked == nil || tracked.UID != adopted.UID {
+		t.Errorf("the node speaks of the StatefulSet %+v, and has %s", tracked, adopted.UID)
+	}
 	check(t, s.watcher.Grow(t.Context(), 4))
 	s.same(t, name, before)
 	now := s.pod(t, name)
@@ -244,20 +247,20 @@ func (s *stage) restarts(t *testing.T) {
 	s.same(t, name, before)
 }
 
+// The moniker is what a node calls itself, so the chain can be asked for it.
 func (s *stage) overrideAndRestart(t *testing.T) {
-	const name = "validator-3"
+	const name, moniker = "provider", "changed at once"
 	pod := s.pod(t, name)
-	s.edit(t, name, func(spec *v1alpha1.SeiNodeSpec) { spec.Overrides["config.mempool.size"] = "4321" })
-	must(s.RestartSeid(t.Context(), name))(t)
-	s.ready(t, name)
-	must(s.RestartSeid(t.Context(), name))(t)
-	now := s.pod(t, name)
-	if now.UID != pod.UID {
-		t.Error("the pod was replaced for a change of configuration")
+	s.edit(t, name, func(spec *v1alpha1.SeiNodeSpec) { spec.Overrides["config.moniker"] = moniker })
+	for range 2 {
+		must(s.RestartSeid(t.Context(), name))(t)
+		s.ready(t, name)
+		if now := s.moniker(t, name); now != moniker {
+			t.Errorf("the node calls itself %q", now)
+		}
 	}
-	file := must(s.File(now, "seid", live.SeidHome+"/config/config.toml"))(t)
-	if content := must(os.ReadFile(file))(t); !contains(content, "size = 4321") {
-		t.Errorf("the value is not in the configuration of seid:\n%s", content)
+	if s.pod(t, name).UID != pod.UID {
+		t.Error("the pod was replaced for a change of configuration")
 	}
 }
 
@@ -265,11 +268,13 @@ func (s *stage) sidecarKilled(t *testing.T) {
 	const name = "validator-0"
 	before, pod := s.identity(t, name), s.pod(t, name)
 	seid := s.seid(t, pod)
+	killed := must(live.Processes(pod, "sei-sidecar"))(t)
 	check(t, s.Kill(pod, "sei-sidecar"))
-	must(live.Until(t.Context(), s.Cluster, s.Key(pod.Name), "a sidecar that was restarted", func(pod *corev1.Pod) bool {
+	check(t, s.Another(t.Context(), pod, "sei-sidecar", killed))
+	must(live.Until(t.Context(), s.Cluster, s.Key(pod.Name), "a sidecar that is ready", func(pod *corev1.Pod) bool {
 		for _, container := range pod.Status.InitContainerStatuses {
 			if container.Name == "sei-sidecar" {
-				return container.RestartCount > 0 && container.Ready
+				return container.Ready
 			}
 		}
 		return false
@@ -296,27 +301,11 @@ func (s *stage) podDeletedWithoutOperator(t *testing.T) {
 
 // Somebody copies a validator, and its key into another Secret.
 func (s *stage) twins(t *testing.T) {
-	const name = "validator-0"
-	original := s.Validator(0)
-	for _, kind := range []string{"signing-key", "node-key"} {
-		secret := &corev1.Secret{}
-		check(t, s.Client.Get(t.Context(), s.Key(s.ID+"-"+name+"-"+kind), secret))
-		check(t, s.Client.Create(t.Context(), &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: s.ID, Name: "copy-" + kind}, Data: secret.Data,
-		}))
-	}
-	twin := original.DeepCopy()
-	twin.Name = "twin"
-	twin.Spec.Validator.SigningKey.Secret.SecretName, twin.Spec.Validator.NodeKey.Secret.SecretName = "copy-signing-key", "copy-node-key"
-	s.create(t, twin)
-	s.has(t, "twin", v1alpha1.ConditionSigningKeyReady, v1alpha1.ReasonKeyInUse)
+	twin, remove, err := s.Twin(t.Context(), 0)
+	check(t, err)
 	check(t, s.watcher.Grow(t.Context(), 6))
-	pod := &corev1.Pod{}
-	if err := s.Client.Get(t.Context(), s.Key("twin-0"), pod); err == nil {
-		t.Errorf("the twin has a pod, %s", pod.Status.Phase)
-	}
-	check(t, s.Client.Delete(t.Context(), twin))
-	check(t, s.Gone(t.Context(), twin))
+	check(t, s.PodGone(t.Context(), twin.Name))
+	check(t, remove(t.Context()))
 }
 
 func (s *stage) imageCorrected(t *testing.T) {
@@ -356,14 +345,7 @@ func (s *stage) withImage(t *testing.T, name, image string) {
 
 func (s *stage) retained(t *testing.T) {
 	before, first := s.identity(t, "replayer"), s.earliest(t, "replayer")
-	node := &v1alpha1.SeiNode{}
-	check(t, s.Client.Get(t.Context(), s.Key("replayer"), node))
-	check(t, s.Client.Delete(t.Context(), node))
-	check(t, s.Gone(t.Context(), node))
-	again := &v1alpha1.SeiNode{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.ID, Name: "replayer", Labels: node.Labels}, Spec: node.Spec,
-	}
-	s.create(t, again)
+	check(t, s.Again(t.Context(), "replayer"))
 	s.ready(t, "replayer")
 	s.follows(t, "replayer")
 	s.same(t, "replayer", before)

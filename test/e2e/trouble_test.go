@@ -3,11 +3,7 @@ package e2e_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"slices"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -20,38 +16,14 @@ import (
 	"github.com/sei-operator/sei-operator/test/live"
 )
 
-// holdFile makes a node of devchain stand still while it exists.
-const holdFile = live.SeidHome + "/hold-blocks"
-
-// syncing creates a node that begins with a snapshot, and returns when its seid runs.
-// The RPC of seid is closed until it has synced, which takes 15 s at least.
-func (s *stage) syncing(t *testing.T, name string) *corev1.Pod {
-	t.Helper()
-	check(t, s.watcher.Snapshot(t.Context()))
-	s.create(t, s.Node(name, s.StateSync))
-	pod := must(live.Until(t.Context(), s.Cluster, s.Key(name+"-0"), "the container of seid", func(pod *corev1.Pod) bool {
-		return slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.Name == "seid" && c.State.Running != nil })
-	}))(t)
-	// The process comes later, when the node is approved, and no pod tells of it.
-	check(t, live.Poll(t.Context(), "a seid that syncs", func() (bool, error) {
-		_, err := live.Processes(pod, "seid")
-		return err == nil, err
-	}))
-	s.watcher.Read(func(r *live.Record) {
-		if r.Heights[name] != 0 {
-			t.Fatalf("%s has synced already", name)
-		}
-	})
-	return pod
-}
-
 // A pause that comes in the middle of a state sync waits until a stop ruins nothing: until
 // there is a block after the sync, which comes no earlier than this story wants.
 func (s *stage) stopInStateSync(t *testing.T) {
 	const name = "syncer"
-	pod := s.syncing(t, name)
-	seid, hold := s.seid(t, pod), must(s.File(pod, "seid", holdFile))(t)
-	check(t, os.WriteFile(hold, nil, 0o644))
+	pod := must(s.Syncing(t.Context(), s.watcher, name))(t)
+	seid := s.seid(t, pod)
+	check(t, s.HoldBlocks(pod))
+	before := s.identity(t, name)
 	s.edit(t, name, func(spec *v1alpha1.SeiNodeSpec) { spec.Paused = true })
 	for _, danger := range []string{"StateSyncing", "AwaitingBlock"} {
 		must(s.Wait(t.Context(), name, "a stop that waits because of "+danger, func(node *v1alpha1.SeiNode) bool {
@@ -62,10 +34,9 @@ func (s *stage) stopInStateSync(t *testing.T) {
 	if now := s.pod(t, name); now.UID != pod.UID || now.DeletionTimestamp != nil || s.seid(t, now) != seid {
 		t.Error("the pod or seid was stopped before it was safe")
 	}
-	check(t, os.Remove(hold))
+	check(t, s.LetGo(pod))
 	check(t, s.Gone(t.Context(), pod))
 	s.has(t, name, v1alpha1.ConditionPaused, v1alpha1.ReasonPaused)
-	before := s.identity(t, name)
 	must(s.Unpause(t.Context(), name))(t)
 	s.follows(t, name)
 	s.same(t, name, before)
@@ -79,21 +50,9 @@ func (s *stage) stopInStateSync(t *testing.T) {
 // that ruins a volume for good.
 func (s *stage) ruined(t *testing.T) {
 	const name = "ruin"
-	pod := s.syncing(t, name)
-	check(t, os.WriteFile(must(s.File(pod, "seid", holdFile))(t), nil, 0o644))
-	// RPC opens when the sync is over.
-	check(t, live.Poll(t.Context(), "the end of the state sync", func() (bool, error) {
-		_, err := s.RPC(t.Context(), name, "status")
-		return err == nil, err
-	}))
-	check(t, s.Kill(pod, "seid"))
-	s.has(t, name, v1alpha1.ConditionReady, v1alpha1.ReasonVolumeRuined)
+	check(t, s.Ruin(t.Context(), s.watcher, name))
 	before := s.identity(t, name)
-	check(t, os.Remove(must(s.File(s.pod(t, name), "sei-sidecar", holdFile))(t)))
-	task := must(s.Task(t.Context(), name, v1alpha1.SeiNodeTaskSpec{Kind: v1alpha1.TaskKindResyncNode, ResyncNode: &v1alpha1.ResyncNodePayload{}}))(t)
-	if task.Status.Phase != v1alpha1.TaskPhaseComplete {
-		t.Fatalf("the resync failed: %s", task.Status.Message)
-	}
+	check(t, s.Resync(t.Context(), name))
 	s.ready(t, name)
 	s.follows(t, name)
 	s.same(t, name, before)
@@ -189,6 +148,8 @@ func (s *stage) operatorKilled(t *testing.T) {
 	seen := s.watchPods(t, client.MatchingLabels{v1alpha1.LabelNode: name})
 	last, killed := "", 0
 	for i := 0; killed < times; i++ {
+		// What the status says of a plan is the word of one that lives.
+		check(t, s.OperatorAtWork(t.Context()))
 		last = fmt.Sprint(i)
 		s.edit(t, name, func(spec *v1alpha1.SeiNodeSpec) { spec.PodAnnotations = map[string]string{edited: last} })
 		// A moment is a number of changes of the node's status, so it is one of the plan,
@@ -201,11 +162,12 @@ func (s *stage) operatorKilled(t *testing.T) {
 		if node.Status.Plan == nil {
 			continue
 		}
-		if killed++; killed == 1 {
+		if killed == 0 {
 			s.outlived(t)
-		} else {
-			check(t, s.KillOperator(t.Context()))
+		} else if !must(s.KillOperator(t.Context()))(t) {
+			t.Error("there was no operator to kill")
 		}
+		killed++
 	}
 	pod := must(live.Until(t.Context(), s.Cluster, s.Key(name+"-0"), "a pod of the last edit", func(pod *corev1.Pod) bool {
 		return pod.Annotations[edited] == last && live.PodReady(pod)
@@ -276,21 +238,19 @@ func (s *stage) deaf(t *testing.T) {
 	const name = "validator-3"
 	before, pod := s.identity(t, name), s.pod(t, name)
 	was := s.seid(t, pod)
-	// Whatever comes of this, nothing stays behind that nobody can end.
-	wake := sync.OnceValue(func() error { return s.Signal(pod, "seid", syscall.SIGCONT) })
-	defer func() { check(t, wake()) }()
-	check(t, s.Signal(pod, "seid", syscall.SIGSTOP))
-	task := must(s.Task(t.Context(), name, v1alpha1.SeiNodeTaskSpec{Kind: v1alpha1.TaskKindRestartSeid, RestartSeid: &v1alpha1.RestartSeidPayload{}}))(t)
+	task := must(s.Deaf(t.Context(), name))(t)
 	if task.Status.Phase != v1alpha1.TaskPhaseFailed || !strings.Contains(task.Status.Message, "StillRunning") {
 		t.Errorf("the restart is %s: %s", task.Status.Phase, task.Status.Message)
 	}
-	if now := s.seid(t, pod); now != was {
-		t.Errorf("seid was process %d and is %d", was, now)
-	}
-	check(t, wake())
+	// The signal was not lost: seid ends when it can, and another one is started.
+	check(t, s.Another(t.Context(), pod, "seid", []int{was}))
+	s.seid(t, pod)
 	s.gap(t, name, s.watcher.LastSigned(name))
 	s.ready(t, name)
 	s.same(t, name, before)
+	if now := s.pod(t, name); now.UID != pod.UID {
+		t.Error("the pod was replaced")
+	}
 }
 
 // upgrade halts the whole chain, and swaps the image of nodes that are not ready, which
@@ -303,15 +263,7 @@ func (s *stage) upgrade(t *testing.T) {
 		before[name] = s.identity(t, name)
 	}
 	check(t, s.ScheduleUpgrade(t.Context(), "v2", height))
-	must(s.HaltedAt(t.Context(), s.watcher, height))(t)
-	// Nodes have the block of the upgrade, and did not execute it.
-	s.watcher.Read(func(r *live.Record) {
-		for name, at := range r.Heights {
-			if at >= height {
-				t.Errorf("%s is at %d, and was to halt before %d", name, at, height)
-			}
-		}
-	})
+	check(t, s.HaltedAt(t.Context(), s.watcher, height, names...))
 	swapped := time.Now()
 	for _, name := range names {
 		s.edit(t, name, func(spec *v1alpha1.SeiNodeSpec) { spec.Image = live.ImageV2 })
@@ -323,4 +275,9 @@ func (s *stage) upgrade(t *testing.T) {
 		s.same(t, name, before[name])
 	}
 	check(t, s.watcher.Follows(t.Context(), height, "archive", "provider", "full"))
+	for _, name := range []string{"archive", "provider", "full"} {
+		if now := s.version(t, name); now != "v2" {
+			t.Errorf("%s runs seid %s", name, now)
+		}
+	}
 }

@@ -122,6 +122,9 @@ func (c *Chain) ValidatorNames() []string {
 	return names
 }
 
+// discoveryTime is how long a node that syncs looks for snapshots.
+const discoveryTime = "config.statesync.discovery-time"
+
 // Spec is what all nodes of the chain have in common; the mode is not set.
 func (c *Chain) Spec() v1alpha1.SeiNodeSpec {
 	small := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"), corev1.ResourceMemory: resource.MustParse("64Mi")}
@@ -135,7 +138,7 @@ func (c *Chain) Spec() v1alpha1.SeiNodeSpec {
 		// peer manager in the other; now and then a node hangs in that for ever. All peers
 		// are known here anyway. Snapshots are, too: nobody has to look for them for the
 		// quarter of a minute that is the default.
-		Overrides: v1alpha1.Overrides{"config.p2p.pex": "false", "config.statesync.discovery-time": "5s"},
+		Overrides: v1alpha1.Overrides{"config.p2p.pex": "false", discoveryTime: "5s"},
 	}
 }
 

@@ -20,7 +20,10 @@ import (
 	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -62,8 +65,9 @@ type programs struct{ root, dir string }
 func (p programs) lab() string      { return filepath.Join(p.dir, "lab") }
 func (p programs) devchain() string { return filepath.Join(p.dir, "devchain") }
 
-// build builds them: started by "go run" they could not be waited for.
-func build(ctx context.Context) (programs, error) {
+// build builds them: started by "go run" they could not be waited for. What go has to say
+// is told to out: the first time that are many modules.
+func build(ctx context.Context, out io.Writer) (programs, error) {
 	root, err := cluster.RepositoryRoot()
 	if err != nil {
 		return programs{}, err
@@ -78,8 +82,9 @@ func build(ctx context.Context) (programs, error) {
 		{filepath.Join("lab", "devchain"), "./cmd/devchain", built.devchain()},
 	} {
 		command := exec.CommandContext(ctx, "go", "build", "-C", filepath.Join(root, one.module), "-o", one.output, one.program)
-		if output, err := command.CombinedOutput(); err != nil {
-			return built, errors.Join(fmt.Errorf("building %s of %s: %w\n%s", one.program, one.module, err, output), built.remove())
+		command.Stdout, command.Stderr = out, out
+		if err := command.Run(); err != nil {
+			return built, errors.Join(fmt.Errorf("building %s of %s (what go says is above): %w", one.program, one.module, err), built.remove())
 		}
 	}
 	return built, nil
@@ -102,7 +107,7 @@ func Check(ctx context.Context) error {
 
 // Run starts a cluster that ends with this process, however that ends.
 func Run(ctx context.Context) (*Cluster, error) {
-	built, err := build(ctx)
+	built, err := build(ctx, os.Stderr)
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +141,7 @@ func Run(ctx context.Context) (*Cluster, error) {
 // Up starts the background cluster of the lab, or gives the one that runs the images of
 // this tree. It stays when this process ends. What is done is told to out.
 func Up(ctx context.Context, out io.Writer) (*Cluster, error) {
-	built, err := build(ctx)
+	built, err := build(ctx, out)
 	if err != nil {
 		return nil, err
 	}
@@ -192,7 +197,9 @@ func (c *Cluster) inside(ctx context.Context, program string, arguments ...strin
 	return exec.CommandContext(ctx, c.programs.lab(), all...)
 }
 
-// Restart kills a daemon of the cluster, for example "kubelet", and starts it again.
+// Restart kills a daemon of the cluster, for example "kubelet", and starts it again. It
+// returns when the API server answers: that may be the one that was killed, or have lost
+// its etcd.
 func (c *Cluster) Restart(ctx context.Context, daemon string) error {
 	connection, err := new(net.Dialer).DialContext(ctx, "unix", c.Info.Control)
 	if err != nil {
@@ -209,7 +216,10 @@ func (c *Cluster) Restart(ctx context.Context, daemon string) error {
 	if said := strings.TrimSpace(string(answer)); said != "ok" {
 		return fmt.Errorf("restarting %s: %s", daemon, said)
 	}
-	return nil
+	return Poll(ctx, "the API server", func() (bool, error) {
+		err := c.Client.Get(ctx, types.NamespacedName{Name: metav1.NamespaceDefault}, &corev1.Namespace{})
+		return err == nil, err
+	})
 }
 
 // requireVariable makes it an error when a real cluster cannot run here, so that where

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -70,12 +71,34 @@ func (c *Cluster) install(ctx context.Context, part, old, now string) error {
 	return nil
 }
 
-// OperatorAtWork waits until the operator's Deployment is as wanted.
+// OperatorAtWork waits until the operator's Deployment is as wanted, and a pod of it that is
+// ready has the Lease. The Deployment alone may speak of a pod that was killed just now.
 func (c *Cluster) OperatorAtWork(ctx context.Context) error {
-	_, err := Until(ctx, c, types.NamespacedName{Namespace: OperatorNamespace, Name: OperatorName}, "the operator at work", func(d *appsv1.Deployment) bool {
+	key := types.NamespacedName{Namespace: OperatorNamespace, Name: OperatorName}
+	if _, err := Until(ctx, c, key, "the operator at work", func(d *appsv1.Deployment) bool {
 		return d.Status.ObservedGeneration == d.Generation && d.Status.ReadyReplicas == *d.Spec.Replicas && d.Status.UnavailableReplicas == 0
+	}); err != nil {
+		return err
+	}
+	return Poll(ctx, "an operator that leads", func() (leads bool, err error) {
+		lease := &coordinationv1.Lease{}
+		if err := c.Client.Get(ctx, key, lease); err != nil {
+			return false, err
+		}
+		err = c.operatorPods(ctx, func(pod *corev1.Pod) error {
+			leads = leads || PodReady(pod) && pod.DeletionTimestamp == nil && strings.HasPrefix(holder(lease), pod.Name+"_")
+			return nil
+		})
+		return leads, err
 	})
-	return err
+}
+
+// holder is who has a Lease: the name of a pod, and of a process in it.
+func holder(lease *coordinationv1.Lease) string {
+	if lease.Spec.HolderIdentity == nil {
+		return ""
+	}
+	return *lease.Spec.HolderIdentity
 }
 
 // StopOperator ends the operator and waits until it is gone. StartOperator starts it.
@@ -98,30 +121,25 @@ func (c *Cluster) StartOperator(ctx context.Context) error {
 
 // KillOperator ends the operator in the middle of whatever it does: the process is
 // killed, and its Deployment starts another at once. That one would wait for the Lease
-// of the dead one to run out, which is 15 s of nothing; it is taken away.
-func (c *Cluster) KillOperator(ctx context.Context) error {
-	if err := c.killOperator(ctx); err != nil {
-		return err
+// of the dead one to run out, which is 15 s of nothing; it is taken away. It tells whether
+// there was one to kill.
+func (c *Cluster) KillOperator(ctx context.Context) (killed bool, err error) {
+	if killed, err = c.killOperator(ctx); err != nil {
+		return killed, err
 	}
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: OperatorNamespace, Name: OperatorName}}
-	return client.IgnoreNotFound(c.Client.Delete(ctx, lease))
+	return killed, client.IgnoreNotFound(c.Client.Delete(ctx, lease))
 }
 
 // KillLeader ends the operator likewise, but leaves its Lease, and waits until the next one
 // has taken that over. It returns the Lease as it was and as it is.
 func (c *Cluster) KillLeader(ctx context.Context) (before, after *coordinationv1.Lease, err error) {
 	key := types.NamespacedName{Namespace: OperatorNamespace, Name: OperatorName}
-	holder := func(lease *coordinationv1.Lease) string {
-		if lease.Spec.HolderIdentity == nil {
-			return ""
-		}
-		return *lease.Spec.HolderIdentity
-	}
 	before, err = Until(ctx, c, key, "a leader", func(lease *coordinationv1.Lease) bool { return holder(lease) != "" })
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := c.killOperator(ctx); err != nil {
+	if _, err := c.killOperator(ctx); err != nil {
 		return nil, nil, err
 	}
 	after, err = Until(ctx, c, key, "another leader", func(lease *coordinationv1.Lease) bool {
@@ -130,14 +148,18 @@ func (c *Cluster) KillLeader(ctx context.Context) (before, after *coordinationv1
 	return before, after, err
 }
 
-func (c *Cluster) killOperator(ctx context.Context) error {
-	return c.operatorPods(ctx, func(pod *corev1.Pod) error {
-		if err := c.Kill(pod, OperatorName); err != nil && !errors.Is(err, errNoProcess) {
+func (c *Cluster) killOperator(ctx context.Context) (killed bool, err error) {
+	err = c.operatorPods(ctx, func(pod *corev1.Pod) error {
+		switch err := c.Kill(pod, OperatorName); {
+		case err == nil:
+			killed = true
+		case !errors.Is(err, errNoProcess):
 			return err
 		}
 		// Kubernetes would make it wait longer each time.
 		return client.IgnoreNotFound(c.Client.Delete(ctx, pod, client.GracePeriodSeconds(1)))
 	})
+	return killed, err
 }
 
 func (c *Cluster) operatorPods(ctx context.Context, do func(*corev1.Pod) error) error {

@@ -33,6 +33,14 @@ type Record struct {
 // Height is that of the last block.
 func (r *Record) Height() int64 { return int64(len(r.Blocks)) }
 
+// Txs is how many transactions the chain has carried.
+func (r *Record) Txs() (count int) {
+	for _, block := range r.Blocks {
+		count += block.Txs
+	}
+	return count
+}
+
 func (r *Record) String() string {
 	return fmt.Sprintf("height %d, nodes at %v", r.Height(), r.Heights)
 }

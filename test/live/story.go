@@ -10,7 +10,6 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
 )
@@ -30,44 +29,24 @@ func (c *Chain) ScheduleUpgrade(ctx context.Context, name string, height int64) 
 	return nil
 }
 
-// Halted waits until a node stands before an upgrade, and says so. One that did not get
-// the block of the upgrade, because those that had it had halted, lives on below it: it
-// knows of the upgrade, and no block comes.
-func (c *Chain) Halted(ctx context.Context, name string) (*v1alpha1.SeiNode, error) {
-	return c.Wait(ctx, name, "the upgrade halt", func(node *v1alpha1.SeiNode) bool {
-		reason := v1alpha1.ConditionReason(Condition(node, v1alpha1.ConditionUpgradeHalted).Reason)
-		return reason == v1alpha1.ReasonUpgradeNeeded || reason == v1alpha1.ReasonUpgradePending
-	})
-}
-
-// HaltedAt waits until the chain stands below the height of an upgrade: no block comes,
-// at least a third of the validators are halted, and the others wait below. It tells how
-// many are halted.
-func (c *Chain) HaltedAt(ctx context.Context, w *Watcher, height int64) (halted int, err error) {
-	err = w.Until(ctx, fmt.Sprintf("the chain to reach %d", height-1), func(r *Record) bool { return r.Height() >= height-1 })
-	if err != nil {
-		return 0, err
+// HaltedAt waits until nodes stand before the height of an upgrade, and say so. One that did
+// not get the block before it, because those that had it had halted, lives on below: it
+// says so after a minute in which no block came.
+func (c *Chain) HaltedAt(ctx context.Context, w *Watcher, height int64, names ...string) error {
+	if err := w.Until(ctx, fmt.Sprintf("the chain to reach %d", height-1), func(r *Record) bool { return r.Height() >= height-1 }); err != nil {
+		return err
 	}
-	for _, name := range c.ValidatorNames() {
-		if _, err := c.Halted(ctx, name); err != nil {
-			return 0, err
+	for _, name := range names {
+		if _, err := c.Wait(ctx, name, "the upgrade halt", func(node *v1alpha1.SeiNode) bool {
+			return Condition(node, v1alpha1.ConditionUpgradeHalted).Status == metav1.ConditionTrue
+		}); err != nil {
+			return err
 		}
 	}
-	err = Poll(ctx, "validators that are halted", func() (bool, error) {
-		nodes := &v1alpha1.SeiNodeList{}
-		if err := c.Client.List(ctx, nodes, client.InNamespace(c.ID)); err != nil {
-			return false, err
-		}
-		halted = 0
-		for i := range nodes.Items {
-			node := &nodes.Items[i]
-			if node.Spec.Validator != nil && Condition(node, v1alpha1.ConditionUpgradeHalted).Status == metav1.ConditionTrue {
-				halted++
-			}
-		}
-		return 3*halted >= c.Validators, nil
-	})
-	return halted, err
+	if now := w.Height(); now >= height {
+		return fmt.Errorf("the chain is at %d, and was to halt before %d", now, height)
+	}
+	return nil
 }
 
 // MeasureState runs a Job on the volume of a node, which has to be paused, and returns
