@@ -78,14 +78,14 @@ func TestLab(t *testing.T) {
 		who := inhabitantsOf(t, info)
 		if round == 0 {
 			// Nothing of the lab may be seen on the machine, except the cgroups of pods.
-			changes := added(before, look(t))
-			for _, change := range changes {
+			made := changes(t, before, info.Dir)
+			for _, change := range made {
 				if !strings.HasPrefix(change, "cgroup ") {
 					t.Errorf("changed on the machine: %s", change)
 				}
 			}
-			if alive := who.alive(); len(changes) == 0 || len(alive) < len(info.Components) {
-				t.Errorf("this test does not see what it looks for: %q, %q", changes, alive)
+			if alive := who.alive(); len(made) == 0 || len(alive) < len(info.Components) {
+				t.Errorf("this test does not see what it looks for: %q, %q", made, alive)
 			}
 			cache.lab(t, 0, "status")
 			restartKubelet(t, cache, info)
@@ -218,7 +218,7 @@ func TestAKilledLabLeavesNoProcessAndIsCleanedUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "all processes have ended", func() bool { return len(who.alive()) == 0 })
-	for _, change := range added(before, look(t)) {
+	for _, change := range changes(t, before, info.Dir) {
 		if !strings.HasPrefix(change, "cgroup ") {
 			t.Errorf("left on the machine: %s", change)
 		}
@@ -244,7 +244,7 @@ func TestTheNextRunCleansUpAfterAKilledOne(t *testing.T) {
 	}
 	killed.wait(t)
 	eventually(t, "all processes have ended", func() bool { return len(who.alive()) == 0 })
-	if left := added(before, look(t)); len(left) == 0 {
+	if left := changes(t, before, who.dir); len(left) == 0 {
 		t.Error("this test does not see what it looks for")
 	}
 	next := start(t, "")

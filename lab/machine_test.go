@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/sei-operator/sei-operator/lab/kube"
+	"github.com/sei-operator/sei-operator/lab/node"
 )
 
 // requireVariable makes it an error when a real cluster cannot run here, so that
@@ -114,6 +115,15 @@ func added(before, now machine) []string {
 	return found
 }
 
+// changes are what is on the machine because of the lab of a directory: the cgroups of
+// others, which run side by side with it, are not.
+func changes(t *testing.T, before machine, dir string) []string {
+	t.Helper()
+	return slices.DeleteFunc(added(before, look(t)), func(change string) bool {
+		return strings.HasPrefix(change, "cgroup ") && filepath.Base(change) != node.CgroupOf(dir)
+	})
+}
+
 // inhabitants tell the processes of a lab: they are in its process namespace or its
 // network, or have its directory in their arguments, as most daemons do. None of
 // them may outlive it.
@@ -156,7 +166,7 @@ func nothingLeft(t *testing.T, before machine, who inhabitants) {
 	if left := who.alive(); len(left) > 0 {
 		t.Errorf("processes left: %q", left)
 	}
-	if left := added(before, look(t)); len(left) > 0 {
+	if left := changes(t, before, who.dir); len(left) > 0 {
 		t.Errorf("left on the machine: %q", left)
 	}
 	entries, err := os.ReadDir(who.dir)

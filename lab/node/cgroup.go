@@ -19,9 +19,9 @@ import (
 // cgroupPrefix begins the name of every cgroup that is ours.
 const cgroupPrefix = "sei-operator-lab-"
 
-// cgroupOf is the name of the cgroup above all pods. It follows from the directory,
+// CgroupOf is the name of the cgroup above all pods. It follows from the directory,
 // so that whoever finds the directory of a lab that was killed finds this, too.
-func cgroupOf(dir string) string {
+func CgroupOf(dir string) string {
 	return fmt.Sprintf("%s%x", cgroupPrefix, sha256.Sum256([]byte(dir)))[:len(cgroupPrefix)+8]
 }
 

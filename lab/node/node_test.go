@@ -11,8 +11,8 @@ import (
 )
 
 func TestCgroupsOfDifferentLabsDiffer(t *testing.T) {
-	a, b := cgroupOf("/a"), cgroupOf("/b")
-	if a == b || a != cgroupOf("/a") {
+	a, b := CgroupOf("/a"), CgroupOf("/b")
+	if a == b || a != CgroupOf("/a") {
 		t.Errorf("%s and %s", a, b)
 	}
 	if !strings.HasPrefix(a, cgroupPrefix) || len(a) != len(cgroupPrefix)+8 {

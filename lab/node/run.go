@@ -67,7 +67,7 @@ func run(ctx context.Context, dir string, binaries Binaries, ready func(kube.Inf
 	}
 	defer network.Release()
 	s := setup{
-		Dir: dir, Cgroup: cgroupOf(dir), Network: network.Number(), Ports: ports,
+		Dir: dir, Cgroup: CgroupOf(dir), Network: network.Number(), Ports: ports,
 	}
 	if err := os.MkdirAll(workspace(dir), 0o755); err != nil {
 		return err
@@ -250,7 +250,7 @@ func cleanUnused(ctx context.Context, dir string) (unused bool, err error) {
 // mounts: nothing here leads elsewhere. The cgroups come first, since the workspace
 // tells the next one that there may be some.
 func clean(ctx context.Context, dir string) error {
-	if err := removeCgroups(ctx, cgroupOf(dir)); err != nil {
+	if err := removeCgroups(ctx, CgroupOf(dir)); err != nil {
 		return err
 	}
 	return errors.Join(os.RemoveAll(workspace(dir)), kube.Clean(dir))
