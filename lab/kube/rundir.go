@@ -19,8 +19,8 @@ func NewRunDir(runs string) (string, error) {
 		return "", fmt.Errorf("cannot create a directory for the cluster: %w", err)
 	}
 	pruneRuns(runs)
-	// The name sorts by time.
-	return os.MkdirTemp(runs, time.Now().UTC().Format("20060102-150405.000-"))
+	// The name sorts by time, also if several are made at once.
+	return os.MkdirTemp(runs, time.Now().UTC().Format("20060102-150405.000000-"))
 }
 
 // pruneRuns leaves alone what a living cluster uses, and what is not a cluster's: that
