@@ -109,7 +109,7 @@ func TestStartErrors(t *testing.T) {
 		text  string
 	}{
 		"syntax":            {config("moniker", `"`), 1, "While parsing config: "},
-		"wrong type":        {config("rpc.max-open-connections", `"many"`), 1, "error(s) decoding"},
+		"wrong type":        {config("rpc.max-open-connections", `"many"`), 1, "decoding failed due to the following error(s):"},
 		"unknown mode":      {config("mode", `"sentry"`), 1, `error creating node: "sentry" is not a valid mode`},
 		"archive mode":      {config("mode", `"archive"`), 1, `error creating node: "archive" is not a valid mode`},
 		"unknown database":  {config("db-backend", `"nosuch"`), 1, "unknown db_backend nosuch"},

@@ -79,7 +79,7 @@ func TestFact10UpgradeInfoStays(t *testing.T) {
 	ends(t, p, 137)
 
 	// Back to the old one: it opens RPC, and ends at the first block.
-	ends(t, start(t, n, v1), 2, "panic: Wrong app version 1, upgrade handler is missing for v2 upgrade plan")
+	ends(t, start(t, n, v1), 2, "panic: Wrong app version 0, upgrade handler is missing for v2 upgrade plan")
 	start(t, n, v2)
 	untilHeight(t, n, plan.Height+5)
 }
