@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -148,7 +149,9 @@ func TestEvidenceIsCounted(t *testing.T) {
 	})
 	watcher := Watch(t.Context(), func() []*Node { return []*Node{n} })
 	defer watcher.Stop()
-	if err := watcher.Until(t.Context(), func(r Record) bool { return r.Height() == 3 }); err != nil {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := watcher.Until(ctx, func(r Record) bool { return r.Height() == 3 }); err != nil {
 		t.Fatal(err)
 	}
 	if got := watcher.Record().Evidence(); got != 3 {

@@ -3,10 +3,13 @@
 package likeness
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -185,20 +188,26 @@ func untilLogged(t *testing.T, n *chain.Node, text string, times int) {
 }
 
 // untilSignals waits until the present process of a node catches signals.
-func untilSignals(t *testing.T, n *chain.Node, times int) {
+func untilSignals(t *testing.T, n *chain.Node) {
 	t.Helper()
-	untilLogged(t, n, node.HandlesSignals, times)
+	untilLogged(t, n, node.HandlesSignals, 1)
 }
 
-// ends waits for the end of a process, and expects an exit code and texts.
-func ends(t *testing.T, p *chain.Process, code int, texts ...string) {
+// exitCode waits for the end of a process.
+func exitCode(t *testing.T, p *chain.Process) int {
 	t.Helper()
 	select {
 	case <-p.Done():
 	case <-time.After(patience):
 		t.Fatalf("it did not end:\n%s", p.Tail(15))
 	}
-	if got := p.Wait(); got != code {
+	return p.Wait()
+}
+
+// ends waits for the end of a process, and expects an exit code and texts.
+func ends(t *testing.T, p *chain.Process, code int, texts ...string) {
+	t.Helper()
+	if got := exitCode(t, p); got != code {
 		t.Fatalf("exit code %d instead of %d:\n%s", got, code, p.Tail(15))
 	}
 	for _, text := range texts {
@@ -251,7 +260,23 @@ func fetch(ctx context.Context, t *testing.T, url string) string {
 
 func get(ctx context.Context, t *testing.T, url string) (int, string) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	return ask(ctx, t, http.MethodGet, url, "")
+}
+
+// call asks by POST, for an answer without spaces between its parts.
+func call(ctx context.Context, t *testing.T, url, method, params string) (int, string) {
+	t.Helper()
+	code, body := ask(ctx, t, http.MethodPost, url, fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":%q,"params":%s}`, method, params))
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, []byte(body)); err != nil {
+		return code, body
+	}
+	return code, compact.String()
+}
+
+func ask(ctx context.Context, t *testing.T, method, url, body string) (int, string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,13 +285,6 @@ func get(ctx context.Context, t *testing.T, url string) (int, string) {
 		return 0, ""
 	}
 	defer response.Body.Close()
-	var body strings.Builder
-	buffer := make([]byte, 32<<10)
-	for {
-		n, err := response.Body.Read(buffer)
-		body.Write(buffer[:n])
-		if err != nil {
-			return response.StatusCode, body.String()
-		}
-	}
+	answer, _ := io.ReadAll(response.Body) // What came is what is looked at.
+	return response.StatusCode, string(answer)
 }
