@@ -10,11 +10,13 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -59,8 +61,22 @@ const patience = 3 * time.Minute
 // blockTime is short, so that the tests are.
 const blockTime = 100 * time.Millisecond
 
+// seeSources looks at what seid is built from. It is built by another process, so "go
+// test" would not know that it has changed, and tell an old result.
+var seeSources = sync.OnceValue(func() error {
+	return filepath.WalkDir("..", func(path string, _ fs.DirEntry, err error) error {
+		if err == nil {
+			_, err = os.Stat(path)
+		}
+		return err
+	})
+})
+
 func newChain(t *testing.T, validators int) *chain.Local {
 	t.Helper()
+	if err := seeSources(); err != nil {
+		t.Fatal(err)
+	}
 	network, err := chain.NewNetwork(chain.Options{ChainID: "loop-1", Validators: validators, BlockTime: blockTime})
 	if err != nil {
 		t.Fatal(err)
