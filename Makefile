@@ -87,8 +87,8 @@ mutate: ## Change the decisions of internal/plan one by one; print which changes
 	go run ./tools/mutate -argued docs/design/mutants.md ./internal/plan -rapid.checks=20 -rapid.seed=1 -rapid.shrinktime=1ms -rapid.nofailfile
 
 .PHONY: test-chain
-test-chain: ## The life of a chain under load, long: at least a minute and a half of blocks around each event (BLOCKS=300).
-	go test -C lab/devchain ./likeness -run '^TestChain$$' -v -timeout 60m -args -blocks=$(or $(BLOCKS),300)
+test-chain: ## The life of a chain under load, long: ten minutes by its own clock before an upgrade (SPAN=10m).
+	go test -C lab/devchain ./likeness -run '^TestChain$$' -v -timeout 60m -args -span=$(or $(SPAN),10m)
 
 .PHONY: lint
 lint: ## Check the architecture and the habits of the code base.

@@ -119,7 +119,8 @@ func (a *Application) upgrade() {
 	case tooNew:
 		a.die(fmt.Sprintf("BINARY UPDATED BEFORE TRIGGER! UPGRADE %q - in binary but not executed on chain", plan.Name))
 	case tooOld:
-		a.die(fmt.Sprintf("Wrong app version %d, upgrade handler is missing for %s upgrade plan", h.AppVersion, h.LastUpgrade))
+		// Observed: it says zero, also where /abci_info says otherwise.
+		a.die(fmt.Sprintf("Wrong app version 0, upgrade handler is missing for %s upgrade plan", h.LastUpgrade))
 	}
 }
 

@@ -1,10 +1,18 @@
 package chain
 
 import (
+	"context"
+	"fmt"
+	"io"
 	"maps"
+	"net"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/sei-operator/sei-operator/lab/devchain/home"
 )
 
 func TestSet(t *testing.T) {
@@ -55,6 +63,99 @@ func TestDisagreements(t *testing.T) {
 	r.AppHashes[3]["b"] = "4" // not what the other says
 	if wrong := r.Disagreements(); len(wrong) != 2 {
 		t.Errorf("%v", wrong)
+	}
+}
+
+// fakeNode answers RPC as it is told; without an answer nobody is there.
+func fakeNode(t *testing.T, mode home.Mode, answer http.HandlerFunc) *Node {
+	t.Helper()
+	host, guard, err := loopback()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = guard.Close() })
+	n := &Node{Name: host, Mode: mode, Host: host}
+	if answer == nil {
+		return n
+	}
+	var listen net.ListenConfig
+	listener, err := listen.Listen(t.Context(), "tcp", net.JoinHostPort(host, "26657"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: answer, ReadHeaderTimeout: time.Minute}
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(func() { _ = server.Close() })
+	return n
+}
+
+func says(text string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) }
+}
+
+// A transaction goes to the next node if one does not answer, and not if one refuses it;
+// seeds are never asked.
+func TestLoadPassesOver(t *testing.T) {
+	t.Parallel()
+	nodes := map[string]*Node{
+		"takes":   fakeNode(t, home.Full, says(`{"code":0}`)),
+		"refuses": fakeNode(t, home.Full, says(`{"code":1,"log":"refused"}`)),
+		"fails":   fakeNode(t, home.Full, says(`{"code":-32603,"message":"Internal error","data":"mempool is full"}`)),
+		"dead":    fakeNode(t, home.Full, nil),
+		"hangs":   fakeNode(t, home.Full, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }),
+		"seed":    fakeNode(t, home.Seed, says(`{"code":0}`)),
+	}
+	for list, want := range map[string]string{
+		"takes refuses": "", "refuses takes": "refused", "fails takes": "mempool is full", "seed refuses": "refused",
+		"dead takes": "", "hangs takes": "", "hangs dead refuses takes": "refused", "dead": "connection refused",
+		"seed": "no node", "": "no node",
+	} {
+		var to []*Node
+		for name := range strings.FieldsSeq(list) {
+			to = append(to, nodes[name])
+		}
+		if err := send(t.Context(), inTurn(to, 0), []byte("a=b")); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", list, err)
+		}
+	}
+	two := []*Node{nodes["takes"], nodes["seed"], nodes["refuses"]}
+	if a, b, c := inTurn(two, 0), inTurn(two, 1), inTurn(two, 2); a[0] != two[0] || b[0] != two[2] || c[0] != two[0] || len(b) != 2 {
+		t.Errorf("%v, %v, %v", a, b, c)
+	}
+}
+
+func TestLoadOfNothingSendsNothing(t *testing.T) {
+	t.Parallel()
+	asked := func() []*Node { t.Error("it wants to send"); return nil }
+	for _, rate := range []int{0, -1} {
+		load := StartLoad(t.Context(), asked, rate)
+		load.work.Wait() // Nobody is left who could.
+		load.Stop()
+	}
+}
+
+// Evidence in a block is counted, in the shape that seid gives it.
+func TestEvidenceIsCounted(t *testing.T) {
+	t.Parallel()
+	n := fakeNode(t, home.Full, func(w http.ResponseWriter, r *http.Request) {
+		evidence := map[string]string{"1": "", "2": `{"type":"tendermint/DuplicateVoteEvidence"},{}`, "3": "{}"}
+		switch height := r.URL.Query().Get("height"); r.URL.Path {
+		case "/abci_info":
+			_, _ = io.WriteString(w, `{"response":{"last_block_height":"3","last_block_app_hash":"AA=="}}`)
+		case "/block":
+			_, _ = fmt.Fprintf(w, `{"block_id":{"hash":"A"},"block":{"header":{"height":"%s","time":"2026-01-01T00:00:00Z"},"evidence":[%s]}}`,
+				height, evidence[height])
+		}
+	})
+	watcher := Watch(t.Context(), func() []*Node { return []*Node{n} })
+	defer watcher.Stop()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := watcher.Until(ctx, func(r Record) bool { return r.Height() == 3 }); err != nil {
+		t.Fatal(err)
+	}
+	if got := watcher.Record().Evidence(); got != 3 {
+		t.Errorf("%d pieces of evidence", got)
 	}
 }
 

@@ -48,8 +48,6 @@ type Node struct {
 	// ID is what peers know it by, Address what it signs as.
 	ID      string
 	Address string
-	// Env is added to the environment of its processes.
-	Env []string
 
 	log string
 	mu  sync.Mutex
@@ -173,7 +171,6 @@ func (n *Node) ConfigureApp(changes map[string]string) error {
 // Start starts the node with a binary. Its output is added to that of earlier ones.
 func (n *Node) Start(binary string, args ...string) (*Process, error) {
 	command := exec.Command(binary, append([]string{"start", "--home", string(n.Home)}, args...)...) //nolint:noctx // it ends with its chain
-	command.Env = append(os.Environ(), n.Env...)
 	started, err := Spawn(command, n.log)
 	if err != nil {
 		return nil, fmt.Errorf("cannot start %s: %w", n.Name, err)
@@ -194,8 +191,8 @@ func (l *Local) Start(binary string) error {
 	return nil
 }
 
-// Stop tells all nodes to stop and waits until they have; when the context is done
-// they are killed.
+// Stop tells all nodes to stop and waits until they have. Those that have not when the
+// context is done are named; Close kills them.
 func (l *Local) Stop(ctx context.Context) error {
 	var failed error
 	for _, node := range l.Nodes {

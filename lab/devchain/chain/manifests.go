@@ -14,7 +14,6 @@ type object struct {
 	APIVersion string            `yaml:"apiVersion"`
 	Kind       string            `yaml:"kind"`
 	Metadata   metadata          `yaml:"metadata"`
-	Immutable  bool              `yaml:"immutable,omitempty"`
 	Data       map[string]string `yaml:"data"`
 }
 

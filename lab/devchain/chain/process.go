@@ -17,6 +17,7 @@ type Process struct {
 	Log string
 
 	command *exec.Cmd
+	began   int64 // how long the log was before
 	done    chan struct{}
 }
 
@@ -27,12 +28,16 @@ func Spawn(command *exec.Cmd, log string) (*Process, error) {
 		return nil, err
 	}
 	defer func() { _ = file.Close() }() // The child has its own descriptor.
+	earlier, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
 	command.Stdout, command.Stderr = file, file
 	command.SysProcAttr = &syscall.SysProcAttr{
 		Pdeathsig: syscall.SIGKILL,
 		Setpgid:   true, // Ctrl-C is for the parent, which stops its nodes in order.
 	}
-	p := &Process{Log: log, command: command, done: make(chan struct{})}
+	p := &Process{Log: log, command: command, began: earlier.Size(), done: make(chan struct{})}
 	started := make(chan error, 1)
 	go func() {
 		// The kernel sends that signal when the thread ends that forked.
@@ -73,13 +78,13 @@ func (p *Process) Wait() int {
 	return p.command.ProcessState.ExitCode()
 }
 
-// Output is everything that was written, also by earlier processes of the node.
+// Output is what was written since the process began: nothing of earlier ones.
 func (p *Process) Output() string {
 	text, err := os.ReadFile(p.Log)
 	if err != nil {
 		return fmt.Sprintf("(%v)", err)
 	}
-	return string(text)
+	return string(text[min(p.began, int64(len(text))):])
 }
 
 // Tail is the last lines of the output.

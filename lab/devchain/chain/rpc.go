@@ -193,9 +193,7 @@ func (n *Node) Block(ctx context.Context, height int64) (Block, error) {
 			Data struct {
 				Txs []json.RawMessage `json:"txs"`
 			} `json:"data"`
-			Evidence struct {
-				Evidence []json.RawMessage `json:"evidence"`
-			} `json:"evidence"`
+			Evidence   []json.RawMessage `json:"evidence"`
 			LastCommit struct {
 				Signatures []struct {
 					Flag    int    `json:"block_id_flag"`
@@ -213,7 +211,7 @@ func (n *Node) Block(ctx context.Context, height int64) (Block, error) {
 	block := Block{
 		Height: body.Block.Header.Height, Time: body.Block.Header.Time, Hash: body.ID.Hash,
 		AppHash: body.Block.Header.AppHash, Proposer: body.Block.Header.Proposer,
-		Txs: len(body.Block.Data.Txs), Evidence: len(body.Block.Evidence.Evidence),
+		Txs: len(body.Block.Data.Txs), Evidence: len(body.Block.Evidence),
 	}
 	const forBlock = 2
 	for _, signature := range body.Block.LastCommit.Signatures {

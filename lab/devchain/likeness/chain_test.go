@@ -14,9 +14,12 @@ import (
 )
 
 var (
-	blocks = flag.Int64("blocks", 45, "how many blocks the chain makes under load before and after each event; with 45 it lives for two minutes")
-	load   = flag.Int("load", 20, "transactions per second")
+	span = flag.Duration("span", 2*time.Minute, "how long the chain makes blocks under load before its upgrade, by the times of its blocks")
+	load = flag.Int("load", 20, "transactions per second")
 )
+
+// blocks is how many of them the chain makes before and after each event.
+const blocks = 15
 
 // life is a chain that lives.
 type life struct {
@@ -28,7 +31,8 @@ type life struct {
 }
 
 // TestChain is the life of a chain: four validators under load, one killed and back, a
-// fifth node by state sync, an upgrade that halts them all, and the new version. In the
+// fifth node by state sync, a long while of it, an upgrade that halts them all, and the
+// new version. In the
 // end all agree on every state, and nobody signed twice.
 func TestChain(t *testing.T) {
 	t.Parallel()
@@ -47,6 +51,7 @@ func TestChain(t *testing.T) {
 	killed := l.validators[3]
 	l.kill(killed)
 	fifth := l.stateSync()
+	l.age(*span)
 	upgrade := l.upgrade(fifth)
 	sending.Stop()
 
@@ -78,7 +83,25 @@ func TestChain(t *testing.T) {
 func (l *life) grow(n *chain.Node) int64 {
 	l.t.Helper()
 	status := untilHeight(l.t, n, 1)
-	return untilHeight(l.t, n, status.Height+*blocks).Height
+	return untilHeight(l.t, n, status.Height+blocks).Height
+}
+
+// age waits until the chain has made blocks for so long. Its own times say so, not those
+// of this test, and they are the same on all nodes.
+func (l *life) age(span time.Duration) {
+	l.t.Helper()
+	at := func(height int64) time.Time {
+		block, err := l.validators[0].Block(l.t.Context(), height)
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		return block.Time
+	}
+	first, age := at(1), time.Duration(0)
+	for age < span { // A chain that stands still is given up by grow.
+		age = at(l.grow(l.validators[0])).Sub(first)
+	}
+	l.t.Logf("the chain is %.0f s old", age.Seconds())
 }
 
 // kill kills a validator; the others go on without it, and it comes back and signs.
@@ -106,7 +129,7 @@ func (l *life) stateSync() *chain.Node {
 	if first.Earliest < 2 {
 		l.t.Errorf("the fifth node has the chain from its beginning: %+v", first)
 	}
-	untilHeight(l.t, fifth, first.Height+*blocks)
+	untilHeight(l.t, fifth, first.Height+blocks)
 	return fifth
 }
 
@@ -114,7 +137,7 @@ func (l *life) stateSync() *chain.Node {
 // the height.
 func (l *life) upgrade(fifth *chain.Node) int64 {
 	l.t.Helper()
-	plan := schedule(l.t, l.validators[0], "v2", *blocks)
+	plan := schedule(l.t, l.validators[0], "v2", blocks)
 	l.untilHalted(plan.Height)
 	for _, n := range l.validators {
 		// Those that did not get the last votes stay alive, and are ended here.
@@ -134,7 +157,7 @@ func (l *life) upgrade(fifth *chain.Node) int64 {
 	ends(l.t, fifth.Process(), 2)
 	start(l.t, fifth, v2)
 	for _, n := range l.Nodes {
-		untilHeight(l.t, n, plan.Height+*blocks)
+		untilHeight(l.t, n, plan.Height+blocks)
 		if version, err := n.Version(l.t.Context()); err != nil || version != "v2" {
 			l.t.Errorf("%s runs %s, %v", n.Name, version, err)
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -12,14 +14,12 @@ import (
 	"github.com/sei-operator/sei-operator/lab/devchain/home"
 )
 
-// The first fact: exit code 2 is not "upgrade needed". As process 1 of a container
-// seid ends with 2 when it gets a signal before it catches any; as a child it is
-// killed.
-func TestFact01ExitCodeTwoIsNotUpgradeNeeded(t *testing.T) {
-	t.Parallel()
-	_, n := newSole(t)
-	configure(t, n, nil, map[string]string{"api.enable": "true"})
-	first := exec.CommandContext(context.WithoutCancel(t.Context()), v1, "start", "--home", string(n.Home))
+// startAsProcessOne starts a node as a container does: as the first process of all.
+func startAsProcessOne(t *testing.T, n *chain.Node, args ...string) *exec.Cmd {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	first := exec.CommandContext(ctx, v1, append([]string{"start", "--home", string(n.Home)}, args...)...)
 	first.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWUSER, Pdeathsig: syscall.SIGKILL,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}},
@@ -28,6 +28,17 @@ func TestFact01ExitCodeTwoIsNotUpgradeNeeded(t *testing.T) {
 	if err := first.Start(); err != nil {
 		t.Skipf("this machine gives no process namespaces, so nobody can be process 1 here: %v", err)
 	}
+	return first
+}
+
+// The first fact: exit code 2 is not "upgrade needed". As process 1 of a container
+// seid ends with 2 when it gets a signal before it catches any; as a child it is
+// killed.
+func TestFact01ExitCodeTwoIsNotUpgradeNeeded(t *testing.T) {
+	t.Parallel()
+	_, n := newSole(t)
+	configure(t, n, nil, map[string]string{"api.enable": "true"})
+	first := startAsProcessOne(t, n)
 	until(t, "RPC is open", func(ctx context.Context) bool { return open(ctx, port(n, "26657")) })
 	if err := first.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -60,14 +71,14 @@ func TestFact02SignalHandlerIsInstalledLate(t *testing.T) {
 	ends(t, p, 143)
 
 	p = start(t, n, v1)
-	untilSignals(t, n, 1)
+	untilSignals(t, n)
 	signal(t, p, syscall.SIGTERM)
 	ends(t, p, 0, "Stopping Node")
 
 	// A validator has none of these services.
 	configure(t, n, nil, servicesOff())
 	p = start(t, n, v1)
-	untilSignals(t, n, 2)
+	untilSignals(t, n)
 	signal(t, p, syscall.SIGTERM)
 	ends(t, p, 0)
 }
@@ -168,7 +179,8 @@ func connections(ctx context.Context, t *testing.T, n *chain.Node) []peerConnect
 	return body.Connections
 }
 
-// The seventh fact: /net_info counts known addresses, connected or not.
+// The seventh fact: /net_info counts known addresses, connected or not: one that does not
+// exist, and a validator that is dead.
 func TestFact07NetInfoCountsKnownAddresses(t *testing.T) {
 	t.Parallel()
 	local := newChain(t, 3)
@@ -180,13 +192,17 @@ func TestFact07NetInfoCountsKnownAddresses(t *testing.T) {
 	startAll(t, local, v1)
 	untilHeight(t, n, 1)
 	until(t, "it has its two peers", func(ctx context.Context) bool { return len(connections(ctx, t, n)) == 2 })
-	var body struct {
-		Known string           `json:"n_peers"`
-		Peers []map[string]any `json:"peers"`
+	knows := func(count int) {
+		t.Helper()
+		var body struct {
+			Known int              `json:"n_peers,string"`
+			Peers []map[string]any `json:"peers"`
+		}
+		if _, err := n.Get(t.Context(), "/net_info", nil, &body); err != nil || body.Known != count || len(body.Peers) != count {
+			t.Errorf("%+v, %v", body, err)
+		}
 	}
-	if _, err := n.Get(t.Context(), "/net_info", nil, &body); err != nil || body.Known != "3" || len(body.Peers) != 3 {
-		t.Errorf("%+v, %v", body, err)
-	}
+	knows(3)
 	for _, one := range connections(t.Context(), t, n) {
 		if one.State != "ready,connected" || len(one.ID) != 40 {
 			t.Errorf("%+v", one)
@@ -195,6 +211,9 @@ func TestFact07NetInfoCountsKnownAddresses(t *testing.T) {
 	if live, _ := metric(t.Context(), t, n, "tendermint_p2p_peers{"); live != "2" {
 		t.Errorf("the metric says %s", live)
 	}
+	signal(t, local.Nodes[2].Process(), syscall.SIGKILL)
+	until(t, "it lost one", func(ctx context.Context) bool { return len(connections(ctx, t, n)) == 1 })
+	knows(3)
 }
 
 // The eighth fact: a seed hangs when it is told to stop, and a second signal ends it.
@@ -223,6 +242,20 @@ func TestFact08SeedHangsOnSIGTERM(t *testing.T) {
 	ends(t, p, 143)
 }
 
+// haltedAt is the height at which a process said that it halts.
+func haltedAt(t *testing.T, p *chain.Process) int64 {
+	t.Helper()
+	said := regexp.MustCompile(`msg="halting node per configuration" height=(\d+)`).FindAllStringSubmatch(p.Output(), -1)
+	if len(said) == 0 {
+		t.Fatalf("it did not halt:\n%s", p.Tail(20))
+	}
+	height, err := strconv.ParseInt(said[len(said)-1][1], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return height
+}
+
 // The ninth fact: halt-height is not a stable stop. The block is committed, and with
 // every restart the node creeps on.
 func TestFact09HaltHeightIsNotAStableStop(t *testing.T) {
@@ -230,19 +263,23 @@ func TestFact09HaltHeightIsNotAStableStop(t *testing.T) {
 	_, n := newSole(t)
 	p := start(t, n, v1, "--halt-height", "5")
 	ends(t, p, 0, `msg="halting node per configuration" height=5`)
+	first := haltedAt(t, p)
 	// Now it is past the height before its handler is there.
 	configure(t, n, nil, map[string]string{"api.enable": "true"})
 	p = start(t, n, v1, "--halt-height", "5")
-	<-p.Done()
-	if code := p.Wait(); code != 143 && code != 130 {
+	if code := exitCode(t, p); code != 143 && code != 130 {
 		t.Errorf("exit code %d", code)
 	}
+	if second := haltedAt(t, p); second <= first {
+		t.Errorf("it halted at %d and then at %d", first, second)
+	}
+	t.Run("as process 1", func(t *testing.T) {
+		again := startAsProcessOne(t, n, "--halt-height", "5")
+		if err := again.Wait(); err == nil || again.ProcessState.ExitCode() != 2 {
+			t.Errorf("it ended with %v", again.ProcessState)
+		}
+	})
 	configure(t, n, nil, servicesOff())
 	start(t, n, v1)
-	if status := untilHeight(t, n, 6); status.Height < 6 {
-		t.Errorf("%+v", status)
-	}
-	if !strings.Contains(p.Output(), `msg="halting node per configuration" height=6`) {
-		t.Errorf("it did not take one more block:\n%s", p.Tail(20))
-	}
+	untilHeight(t, n, first+2)
 }

@@ -3,15 +3,20 @@
 package likeness
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -56,8 +61,22 @@ const patience = 3 * time.Minute
 // blockTime is short, so that the tests are.
 const blockTime = 100 * time.Millisecond
 
+// seeSources looks at what seid is built from. It is built by another process, so "go
+// test" would not know that it has changed, and tell an old result.
+var seeSources = sync.OnceValue(func() error {
+	return filepath.WalkDir("..", func(path string, _ fs.DirEntry, err error) error {
+		if err == nil {
+			_, err = os.Stat(path)
+		}
+		return err
+	})
+})
+
 func newChain(t *testing.T, validators int) *chain.Local {
 	t.Helper()
+	if err := seeSources(); err != nil {
+		t.Fatal(err)
+	}
 	network, err := chain.NewNetwork(chain.Options{ChainID: "loop-1", Validators: validators, BlockTime: blockTime})
 	if err != nil {
 		t.Fatal(err)
@@ -185,20 +204,26 @@ func untilLogged(t *testing.T, n *chain.Node, text string, times int) {
 }
 
 // untilSignals waits until the present process of a node catches signals.
-func untilSignals(t *testing.T, n *chain.Node, times int) {
+func untilSignals(t *testing.T, n *chain.Node) {
 	t.Helper()
-	untilLogged(t, n, node.HandlesSignals, times)
+	untilLogged(t, n, node.HandlesSignals, 1)
 }
 
-// ends waits for the end of a process, and expects an exit code and texts.
-func ends(t *testing.T, p *chain.Process, code int, texts ...string) {
+// exitCode waits for the end of a process.
+func exitCode(t *testing.T, p *chain.Process) int {
 	t.Helper()
 	select {
 	case <-p.Done():
 	case <-time.After(patience):
 		t.Fatalf("it did not end:\n%s", p.Tail(15))
 	}
-	if got := p.Wait(); got != code {
+	return p.Wait()
+}
+
+// ends waits for the end of a process, and expects an exit code and texts.
+func ends(t *testing.T, p *chain.Process, code int, texts ...string) {
+	t.Helper()
+	if got := exitCode(t, p); got != code {
 		t.Fatalf("exit code %d instead of %d:\n%s", got, code, p.Tail(15))
 	}
 	for _, text := range texts {
@@ -251,7 +276,23 @@ func fetch(ctx context.Context, t *testing.T, url string) string {
 
 func get(ctx context.Context, t *testing.T, url string) (int, string) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	return ask(ctx, t, http.MethodGet, url, "")
+}
+
+// call asks by POST, for an answer without spaces between its parts.
+func call(ctx context.Context, t *testing.T, url, method, params string) (int, string) {
+	t.Helper()
+	code, body := ask(ctx, t, http.MethodPost, url, fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":%q,"params":%s}`, method, params))
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, []byte(body)); err != nil {
+		return code, body
+	}
+	return code, compact.String()
+}
+
+func ask(ctx context.Context, t *testing.T, method, url, body string) (int, string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,13 +301,6 @@ func get(ctx context.Context, t *testing.T, url string) (int, string) {
 		return 0, ""
 	}
 	defer response.Body.Close()
-	var body strings.Builder
-	buffer := make([]byte, 32<<10)
-	for {
-		n, err := response.Body.Read(buffer)
-		body.Write(buffer[:n])
-		if err != nil {
-			return response.StatusCode, body.String()
-		}
-	}
+	answer, _ := io.ReadAll(response.Body) // What came is what is looked at.
+	return response.StatusCode, string(answer)
 }

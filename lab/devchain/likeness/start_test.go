@@ -3,6 +3,7 @@ package likeness
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net"
 	"os"
@@ -12,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/spf13/viper"
 
 	"github.com/sei-operator/sei-operator/lab/devchain/chain"
 	"github.com/sei-operator/sei-operator/lab/devchain/home"
@@ -109,7 +112,7 @@ func TestStartErrors(t *testing.T) {
 		text  string
 	}{
 		"syntax":            {config("moniker", `"`), 1, "While parsing config: "},
-		"wrong type":        {config("rpc.max-open-connections", `"many"`), 1, "error(s) decoding"},
+		"wrong type":        {config("rpc.max-open-connections", `"many"`), 1, "decoding failed due to the following error(s):"},
 		"unknown mode":      {config("mode", `"sentry"`), 1, `error creating node: "sentry" is not a valid mode`},
 		"archive mode":      {config("mode", `"archive"`), 1, `error creating node: "archive" is not a valid mode`},
 		"unknown database":  {config("db-backend", `"nosuch"`), 1, "unknown db_backend nosuch"},
@@ -141,6 +144,97 @@ func TestStartErrors(t *testing.T) {
 	}
 }
 
+// What the modes differ in, and some of what they do not.
+func TestInitModes(t *testing.T) {
+	t.Parallel()
+	modes := []string{"full", "validator", "archive", "seed"}
+	read := map[string]*viper.Viper{}
+	for _, mode := range modes {
+		dir := home.Dir(filepath.Join(t.TempDir(), "home"))
+		if code, _, failed := seid(t, "init", "m", "--chain-id", "loop-1", "--mode", mode, "--home", string(dir)); code != 0 {
+			t.Fatalf("%s: %d, %s", mode, code, failed)
+		}
+		read[mode] = viper.New()
+		for _, file := range []string{"config.toml", "app.toml"} {
+			read[mode].SetConfigFile(dir.Config(file))
+			if err := read[mode].MergeInConfig(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	const everywhere, here = "tcp://0.0.0.0:", "tcp://127.0.0.1:"
+	services := []any{true, false, true, false}
+	same := func(value any) []any { return []any{value, value, value, value} }
+	for key, want := range map[string][]any{
+		"mode":                         {"full", "validator", "full", "seed"},
+		"rpc.laddr":                    {everywhere + "26657", here + "26657", everywhere + "26657", here + "26657"},
+		"p2p.laddr":                    {everywhere + "26656", here + "26656", everywhere + "26656", here + "26656"},
+		"tx-index.indexer":             {"[kv]", "[null]", "[kv]", "[null]"},
+		"p2p.max-connections":          {100, 100, 100, 1000},
+		"p2p.allow-duplicate-ip":       {false, false, false, true},
+		"min-retain-blocks":            {100000, 0, 0, 0},
+		"evm.http_enabled":             services,
+		"evm.ws_enabled":               services,
+		"api.enable":                   services,
+		"grpc.enable":                  services,
+		"grpc-web.enable":              services,
+		"state-store.ss-enable":        same(true),
+		"state-store.ss-keep-recent":   same(100000),
+		"state-sync.snapshot-interval": same(0),
+		"concurrency-workers":          same(10),
+		"instrumentation.prometheus":   same(false),
+		"minimum-gas-prices":           same("0.01usei"),
+		"log-level":                    same("info"),
+	} {
+		for i, mode := range modes {
+			if got := fmt.Sprint(read[mode].Get(key)); got != fmt.Sprint(want[i]) {
+				t.Errorf("%s of mode %s is %s, not %v", key, mode, got, want[i])
+			}
+		}
+	}
+}
+
+// The reset removes the chain and what was signed, and keeps configuration and keys.
+func TestUnsafeResetAll(t *testing.T) {
+	t.Parallel()
+	_, n := newSole(t)
+	config := os.DirFS(n.Home.Config(""))
+	before := map[string]string{}
+	for _, name := range []string{"config.toml", "app.toml", "genesis.json", "node_key.json", "priv_validator_key.json"} {
+		content, err := fs.ReadFile(config, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before[name] = string(content)
+	}
+	wasm := filepath.Join(string(n.Home), "wasm")
+	if err := os.Mkdir(wasm, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, n, v1)
+	untilHeight(t, n, 2)
+	signal(t, p, syscall.SIGKILL)
+	ends(t, p, 137)
+	if code, _, failed := seid(t, "tendermint", "unsafe-reset-all", "--home", string(n.Home)); code != 0 {
+		t.Fatalf("%d: %s", code, failed)
+	}
+	entries, err := os.ReadDir(n.Home.Data())
+	if err != nil || len(entries) != 1 || filepath.Join(n.Home.Data(), entries[0].Name()) != n.Home.SignState() {
+		t.Errorf("%v, %v", entries, err)
+	}
+	if state, err := os.ReadFile(n.Home.SignState()); err != nil || !strings.Contains(string(state), `"height": "0"`) {
+		t.Errorf("%s, %v", state, err)
+	}
+	if _, err := os.Stat(wasm); err == nil {
+		t.Error("wasm is still there")
+	}
+	for name, want := range before {
+		if content, err := fs.ReadFile(config, name); err != nil || string(content) != want {
+			t.Errorf("%s has changed: %v", name, err)
+		}
+	}
+}
+
 // A second process on the same home ends, and the first is unharmed. After a clean stop
 // and after a kill the node goes on where it was.
 func TestOneProcessForAHome(t *testing.T) {
@@ -148,9 +242,9 @@ func TestOneProcessForAHome(t *testing.T) {
 	_, n := newSole(t)
 	first := start(t, n, v1)
 	status := untilHeight(t, n, 2)
+	untilSignals(t, n)
 	second := start(t, n, v1)
 	ends(t, second, 2, "panic: failed to initialize database: resource temporarily unavailable")
-	untilSignals(t, n, 1)
 	until(t, "the first goes on", func(ctx context.Context) bool {
 		now, err := n.Status(ctx)
 		return err == nil && now.Height > status.Height
@@ -171,41 +265,7 @@ func TestCleanStopWithoutPEX(t *testing.T) {
 	_, n := newSole(t)
 	configure(t, n, map[string]string{"p2p.pex": "false"}, nil)
 	p := start(t, n, v1)
-	untilSignals(t, n, 1)
+	untilSignals(t, n)
 	signal(t, p, syscall.SIGTERM)
 	ends(t, p, 0)
-}
-
-// Answers of the RPC: bare for a GET, in an envelope for a POST, errors with HTTP 200.
-func TestRPCShapes(t *testing.T) {
-	t.Parallel()
-	_, n := newSole(t)
-	configure(t, n, map[string]string{"mode": `"validator"`}, nil)
-	start(t, n, v1)
-	untilHeight(t, n, 2)
-	for path, want := range map[string]struct {
-		code  int
-		parts []string
-	}{
-		"/status":                {200, []string{`"node_info":{`, `"network":"loop-1"`, `"catching_up":false`, `"last_committed_block_height":"`, `"voting_power":"7000000000"`, `"application_info":{"version":"0"}`, `"rpc_address":"tcp://` + port(n, "26657")}},
-		"/health":                {200, []string{"{}"}},
-		"/lag_status":            {200, []string{`"lag":"0"`, `"max_peer_height":"0"`}},
-		"/net_info":              {200, []string{`"listening":true`, `"n_peers":"0"`, `"peers":null`, `"peer_connections":null`}},
-		"/abci_info":             {200, []string{`"data":"sei"`, `"version":"v1"`, `"minimum_gas_prices":"0.01usei"`}},
-		"/block?height=1":        {200, []string{`"block_id":{"hash":"`, `"height":"1"`}},
-		"/validators":            {200, []string{`"total":"1"`}},
-		"/block?height=99999999": {200, []string{`"code":-32603`, `"message":"Internal error"`, "height must be less than or equal"}},
-		"/block?height=x":        {200, []string{`"code":-32602`, `"message":"Invalid params"`}},
-		"/nosuch":                {404, []string{"404 page not found"}},
-	} {
-		code, body := get(t.Context(), t, n.RPC()+path)
-		if code != want.code || strings.Contains(body, "jsonrpc") || strings.Contains(body, "light_client_info") {
-			t.Errorf("%s: %d %s", path, code, body)
-		}
-		for _, part := range want.parts {
-			if !strings.Contains(body, part) {
-				t.Errorf("%s has no %s: %s", path, part, body)
-			}
-		}
-	}
 }

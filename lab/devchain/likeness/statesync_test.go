@@ -59,15 +59,12 @@ func TestFact03KilledAfterStateSyncTheVolumeIsDead(t *testing.T) {
 	startAll(t, local, v1)
 	untilSnapshot(t, local)
 	n := addStateSync(t, local, "synced")
-	syncing := func(ctx context.Context) bool {
+	syncing := func(ctx context.Context) string {
 		value, _ := metric(ctx, t, n, "tendermint_consensus_state_syncing{")
-		return value == "1"
+		return value
 	}
 	p := start(t, n, v1)
-	until(t, "it state-syncs", syncing)
-	if open(t.Context(), port(n, "26657")) && syncing(t.Context()) {
-		t.Error("RPC is open during the state sync")
-	}
+	until(t, "it state-syncs", func(ctx context.Context) bool { return syncing(ctx) == "1" })
 	// A signal is not caught here, and harms nothing.
 	signal(t, p, syscall.SIGTERM)
 	ends(t, p, 143)
@@ -77,6 +74,15 @@ func TestFact03KilledAfterStateSyncTheVolumeIsDead(t *testing.T) {
 		t.Fatal(err)
 	}
 	p = start(t, n, v1)
+	until(t, "it state-syncs", func(ctx context.Context) bool { return syncing(ctx) == "1" })
+	until(t, "the state sync is over", func(ctx context.Context) bool {
+		// In this order: what was open then was open while it still synced.
+		isOpen, value := open(ctx, port(n, "26657")), syncing(ctx)
+		if isOpen && value == "1" {
+			t.Fatal("RPC is open during the state sync")
+		}
+		return value == "0"
+	})
 	status := untilHeight(t, n, 1)
 	if status.Earliest != status.Height-1 || !status.CatchingUp {
 		t.Errorf("the first answer after a state sync is %+v", status)
@@ -92,8 +98,8 @@ func TestFact03KilledAfterStateSyncTheVolumeIsDead(t *testing.T) {
 	}
 
 	// Only this helps.
-	if err := n.Home.Reset(); err != nil {
-		t.Fatal(err)
+	if code, _, failed := seid(t, "tendermint", "unsafe-reset-all", "--home", string(n.Home)); code != 0 {
+		t.Fatalf("%d: %s", code, failed)
 	}
 	p = start(t, n, v1)
 	status = untilHeight(t, n, 1)
@@ -145,7 +151,7 @@ func TestSnapshotsAreKept(t *testing.T) {
 	configure(t, n, nil, map[string]string{"state-sync.snapshot-interval": "2", "state-sync.snapshot-keep-recent": "2"})
 	p := start(t, n, v1)
 	untilLogged(t, n, `msg="completed state snapshot"`, 4)
-	untilSignals(t, n, 1)
+	untilSignals(t, n)
 	signal(t, p, syscall.SIGTERM)
 	ends(t, p, 0)
 	entries, err := os.ReadDir(n.Home.Data() + "/snapshots")

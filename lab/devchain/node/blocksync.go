@@ -83,6 +83,18 @@ func (b *blockSync) attach(engine service.Service) error {
 	return nil
 }
 
+// advanced is called when a block was executed. The engine counts from where it took the
+// block, and looks at that before it says that it will ask: a block that took a minute
+// would be the reason to go on without peers.
+func (b *blockSync) advanced([]any) {
+	if !b.pool.IsValid() {
+		return
+	}
+	b.lock.Lock()
+	defer b.lock.Unlock()
+	*b.lastAdvance = time.Now()
+}
+
 // before is called before the engine asks whether it has caught up.
 func (b *blockSync) before([]any) {
 	if !b.pool.IsValid() {

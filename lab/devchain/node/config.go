@@ -2,12 +2,14 @@ package node
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/mitchellh/mapstructure"
 	"github.com/spf13/viper"
 	"github.com/tendermint/tendermint/config"
 
@@ -85,14 +87,21 @@ func load(flags Flags) (*settings, error) {
 	if store.IsSet("rpc.lag-threshold") {
 		s.lagThreshold = store.GetInt64("rpc.lag-threshold")
 	}
-	if err := store.Unmarshal(s.engine); err != nil {
-		return nil, err
-	}
-	if err := store.Unmarshal(&s.app); err != nil {
-		return nil, err
+	for _, part := range []any{s.engine, &s.app} {
+		if err := store.Unmarshal(part); err != nil {
+			return nil, decoding(err)
+		}
 	}
 	s.chainID = store.GetString("chain-id")
 	return s, s.dress(store)
+}
+
+// decoding tells values of a wrong type in the words of seid's decoder, which is newer.
+func decoding(err error) error {
+	if wrong, is := errors.AsType[*mapstructure.Error](err); is {
+		return fmt.Errorf("decoding failed due to the following error(s):\n\n%s", strings.Join(wrong.Errors, "\n"))
+	}
+	return err
 }
 
 // dress fits the engine's configuration to what seid made of it.

@@ -7,25 +7,30 @@ import (
 )
 
 // planMetric shows the upgrade that is scheduled, under seid's name. A plan that was
-// carried out is no longer shown; the sample without a name always is.
+// carried out is no longer shown; beside it there is always a zero without labels.
 type planMetric struct {
-	plan func() *app.Plan
-	desc *prometheus.Desc
+	plan           func() *app.Plan
+	named, nothing *prometheus.Desc
 }
 
 func newPlanMetric(plan func() *app.Plan) *planMetric {
-	return &planMetric{plan: plan, desc: prometheus.NewDesc(
-		"cosmos_upgrade_plan_height", "Height of the upgrade that is scheduled.", []string{"name", "info"}, nil)}
+	const name, help = "cosmos_upgrade_plan_height", "Height of the upgrade that is scheduled."
+	return &planMetric{
+		plan:    plan,
+		named:   prometheus.NewDesc(name, help, []string{"name", "info"}, nil),
+		nothing: prometheus.NewDesc(name, help, nil, nil),
+	}
 }
 
-// Describe implements a collector.
-func (m *planMetric) Describe(out chan<- *prometheus.Desc) { out <- m.desc }
+// Describe implements a collector. It describes nothing: samples of one name with
+// different labels would be refused.
+func (m *planMetric) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements a collector.
 func (m *planMetric) Collect(out chan<- prometheus.Metric) {
-	out <- prometheus.MustNewConstMetric(m.desc, prometheus.GaugeValue, 0, "", "")
+	out <- prometheus.MustNewConstMetric(m.nothing, prometheus.GaugeValue, 0)
 	if plan := m.plan(); plan != nil {
-		out <- prometheus.MustNewConstMetric(m.desc, prometheus.GaugeValue, float64(plan.Height), plan.Name, plan.Info)
+		out <- prometheus.MustNewConstMetric(m.named, prometheus.GaugeValue, float64(plan.Height), plan.Name, plan.Info)
 	}
 }
 

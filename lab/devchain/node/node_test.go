@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -82,6 +84,21 @@ func TestBlockSyncWantsTwoPeers(t *testing.T) {
 	}
 }
 
+// A block that took long is progress when it is done, not when it was taken.
+func TestBlockSyncOutlastsASlowBlock(t *testing.T) {
+	t.Parallel()
+	p := &pool{peers: map[string]*int{}, lastAdvance: time.Now().Add(-time.Hour)}
+	b := &blockSync{}
+	b.advanced(nil) // as in a replay, when there is no pool
+	if err := b.attach(&fakeEngine{bcReactor: &reactor{pool: p}}); err != nil {
+		t.Fatal(err)
+	}
+	b.advanced(nil)
+	if time.Since(p.lastAdvance) > time.Minute {
+		t.Error("the engine would give up")
+	}
+}
+
 func TestBlockSyncComplainsOfSilence(t *testing.T) {
 	t.Parallel()
 	complaints := 0
@@ -100,6 +117,61 @@ func TestBlockSyncComplainsOfSilence(t *testing.T) {
 	b.before(nil)
 	if complaints != 1 {
 		t.Error("it complains although there is progress")
+	}
+}
+
+func TestFlatEvidence(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{
+		`{"id":1,"result":{"block":{"data":{},"evidence":{"evidence":[]}},"block_id":{}}}`: `{"id":1,"result":{"block":{"data":{},"evidence":[]},"block_id":{}}}`,
+		`{"result":{"block":{"evidence":{"evidence":[{"type":"x"}]}}}}`:                    `{"result":{"block":{"evidence":[{"type":"x"}]}}}`,
+		`{"result":{"block":{"evidence":{"evidence":null}}}}`:                              `{"result":{"block":{"evidence":[]}}}`,
+		`{"result":{"block":null}}`:                                                        `{"result":{"block":null}}`,
+		`{"result":{"block":{"evidence":[]}}}`:                                             `{"result":{"block":{"evidence":[]}}}`,
+		`{"error":{"code":-32603}, "id":1}`:                                                `{"error":{"code":-32603}, "id":1}`,
+		`{"result":{"sync_info":{"a":"1"}}}`:                                               `{"result":{"sync_info":{"a":"1"}}}`,
+		`no JSON`:                                                                          `no JSON`,
+		`[{"result":{"block":{"evidence":{}}}}]`:                                           `[{"result":{"block":{"evidence":{}}}}]`,
+	} {
+		if got := string(flatEvidence([]byte(body))); got != want {
+			t.Errorf("%s became %s", body, got)
+		}
+	}
+}
+
+// Who reads the logs of seid learns format and level from the environment; the level
+// "error" silences everything.
+func TestLogger(t *testing.T) {
+	for name, one := range map[string]struct {
+		configured, level, format string
+		want                      []string // "failed" and "told", if they are there
+	}{
+		"as configured":            {"info", "", "", []string{"level=ERROR msg=failed", "level=INFO msg=told k=v logger=p2p"}},
+		"json":                     {"info", "", "json", []string{`"level":"ERROR","msg":"failed"`, `"msg":"told","k":"v","logger":"p2p"`}},
+		"another format":           {"info", "", "plain", []string{"msg=failed", "msg=told"}},
+		"less":                     {"warn", "", "", []string{"msg=failed"}},
+		"the environment is above": {"info", "warn", "", []string{"msg=failed"}},
+		"error":                    {"error", "", "", nil},
+		"error by the environment": {"info", "ERROR", "", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("SEI_LOG_LEVEL", one.level)
+			t.Setenv("SEI_LOG_FORMAT", one.format)
+			var out strings.Builder
+			logger, err := newLogger(&out, one.configured, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			logger.Error("failed")
+			logger.Info("told", "k", "v", "module", "p2p")
+			lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+			if out.Len() == 0 {
+				lines = nil
+			}
+			if !slices.EqualFunc(lines, one.want, strings.Contains) {
+				t.Errorf("%q", lines)
+			}
+		})
 	}
 }
 

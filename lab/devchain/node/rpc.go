@@ -31,10 +31,10 @@ var engineURL = &url.URL{Scheme: "http", Host: "engine"}
 
 func newFront(engineSocket string, f *facts) *front {
 	path := strings.TrimPrefix(engineSocket, "unix://")
-	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	transport := flat{&http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		var dialer net.Dialer
 		return dialer.DialContext(ctx, "unix", path)
-	}}
+	}}}
 	r := &front{facts: f, client: &http.Client{Transport: transport}}
 	f.ask = r.ask
 	r.proxy = &httputil.ReverseProxy{

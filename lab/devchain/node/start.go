@@ -51,9 +51,10 @@ func Start(ctx context.Context, version string, flags Flags) error {
 	}
 	n := &node{settings: loaded, failed: make(chan error, 1)}
 	n.log, err = newLogger(os.Stdout, loaded.engine.LogLevel, hooks{
-		"consensus ticker":                                            n.sync.before,
-		"not caught up yet":                                           n.sync.after,
-		"state sync failed; shutting down this node":                  n.syncFailed,
+		"consensus ticker":                           n.sync.before,
+		"not caught up yet":                          n.sync.after,
+		"committed state":                            n.sync.advanced,
+		"state sync failed; shutting down this node": n.syncFailed,
 		"Found local state with non-zero height, skipping state sync": func([]any) { n.syncSkipped = true },
 	})
 	if err != nil {

@@ -87,7 +87,7 @@ func upCommand() *cobra.Command {
 	told.options = chainFlags(command)
 	flags := command.Flags()
 	flags.IntVar(&told.fullNodes, "full-nodes", 0, "how many full nodes; they take snapshots every 50 blocks")
-	flags.IntVar(&told.load, "load", 20, "transactions per second")
+	flags.IntVar(&told.load, "load", 20, "transactions per second; 0 means none")
 	flags.StringVar(&told.dir, "dir", "", "directory for homes and logs (default: a new one that is removed at the end)")
 	flags.StringVar(&told.seid, "seid", "", "binary of the nodes (default: built now)")
 	flags.StringVar(&told.version, "version", "v1", "version of the binary that is built")

@@ -88,9 +88,7 @@ func watch(ctx context.Context, in io.Reader, out io.Writer, load int) error {
 	}()
 	watcher := chain.Watch(ctx, set.all)
 	defer watcher.Stop()
-	if load > 0 {
-		defer chain.StartLoad(ctx, set.all, load).Stop()
-	}
+	defer chain.StartLoad(ctx, set.all, load).Stop()
 	told := teller{to: json.NewEncoder(out), heights: map[string]int64{}}
 	err := watcher.Until(ctx, func(record chain.Record) bool {
 		told.tell(record)
