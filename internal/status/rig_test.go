@@ -125,11 +125,18 @@ func endsAt(when time.Time) edit {
 
 var notReadyPod = pod(func(p *corev1.Pod) { p.Status.Conditions[0].Status = corev1.ConditionFalse })
 
-// crashing is a pod whose seid does not stay up.
-var crashing = pod(func(p *corev1.Pod) {
-	p.Status.ContainerStatuses[1].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
-	p.Status.Conditions[0].Status = corev1.ConditionFalse
-})
+// crashing is a pod whose seid does not stay up, unpullable one whose image is not to be had.
+var (
+	crashing   = waiting("CrashLoopBackOff")
+	unpullable = waiting("ImagePullBackOff")
+)
+
+func waiting(reason string) edit {
+	return pod(func(p *corev1.Pod) {
+		p.Status.ContainerStatuses[1].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}
+		p.Status.Conditions[0].Status = corev1.ConditionFalse
+	})
+}
 
 // sidecarUp is a pod whose sidecar started at this time.
 func sidecarUp(when time.Time) edit {

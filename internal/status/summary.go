@@ -162,9 +162,12 @@ func volumeRuined(in Input) *verdict {
 	return person(v1alpha1.ReasonVolumeRuined, "seid was killed between a state sync and the next block, and can never start from this data again. %s", way)
 }
 
-// diskFull comes before what a full disk does to a pod.
+// diskFull comes before what a full disk does to a pod: that does not stay up, or is not
+// ready. Other trouble has other causes, and is told as it is.
 func diskFull(in Input) *verdict {
-	if plan.DiskNearlyFull(in.Input) && !plan.PodReady(in.Seen.Pod) {
+	trouble, _ := plan.PodTrouble(in.Seen.Pod, in.Seen.Now)
+	mayBeWhy := trouble == "" || trouble == v1alpha1.ReasonCrashLoopBackOff
+	if plan.DiskNearlyFull(in.Input) && !plan.PodReady(in.Seen.Pod) && mayBeWhy {
 		v := plan.Volume(in.Input)
 		return because(v.Reason, "%s", v.Message)
 	}

@@ -187,6 +187,9 @@ func TestSummary(t *testing.T) {
 		"its disk is nearly full, and its pod crashes": {
 			in: running(fullDisk, crashing), reason: v1alpha1.ReasonDiskNearlyFull, says: []string{"data-node", "nearly full"},
 		},
+		"its disk is nearly full, and its image cannot be pulled": {
+			in: running(fullDisk, unpullable), reason: v1alpha1.ReasonImagePullBackOff, says: []string{"cannot be pulled"},
+		},
 		"its disk is nearly full, and it is held": {
 			in: running(fullDisk, notReadyPod, holds), reason: v1alpha1.ReasonHeld,
 		},
