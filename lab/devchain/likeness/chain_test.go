@@ -18,8 +18,13 @@ var (
 	load = flag.Int("load", 20, "transactions per second")
 )
 
-// blocks is how many of them the chain makes before and after each event.
-const blocks = 15
+const (
+	// blocks is how many of them the chain makes before and after each event.
+	blocks = 15
+	// away is how many of them a validator that is killed misses: more than fit into the
+	// queues of the engine, so that none may be lost on the way to it.
+	away = 80
+)
 
 // life is a chain that lives.
 type life struct {
@@ -32,8 +37,7 @@ type life struct {
 
 // TestChain is the life of a chain: four validators under load, one killed and back, a
 // fifth node by state sync, a long while of it, an upgrade that halts them all, and the
-// new version. In the
-// end all agree on every state, and nobody signed twice.
+// new version. In the end all agree on every state, and nobody signed twice.
 func TestChain(t *testing.T) {
 	t.Parallel()
 	local := newChain(t, 4)
@@ -109,7 +113,7 @@ func (l *life) kill(n *chain.Node) {
 	l.t.Helper()
 	signal(l.t, n.Process(), syscall.SIGKILL)
 	ends(l.t, n.Process(), 137)
-	l.grow(l.validators[0])
+	untilHeight(l.t, l.validators[0], untilHeight(l.t, l.validators[0], 1).Height+away)
 	start(l.t, n, v1)
 	back := untilHeight(l.t, n, l.grow(l.validators[0])).Height
 	untilRecord(l.t, l.watcher, "the validator that was killed signs", func(r chain.Record) bool {

@@ -123,11 +123,6 @@ func (s *settings) dress(store *viper.Viper) error {
 	if e.Mode == config.ModeSeed {
 		e.Instrumentation.Prometheus = false // A seed of v6.6.2 serves no metrics.
 	}
-	// That of the engine loses a message whenever its buffer is full (seen in v0.35.9): block
-	// sync then waits a quarter of a minute for it, and begins anew with many more.
-	if e.P2P.QueueType == "simple-priority" {
-		e.P2P.QueueType = "priority"
-	}
 	var servers []string
 	for _, server := range e.StateSync.RPCServers {
 		if server = strings.TrimSpace(server); server != "" && !strings.Contains(server, "://") {

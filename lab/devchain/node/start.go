@@ -75,7 +75,7 @@ func (n *node) run(ctx context.Context, version string) error {
 	if err := n.create(); err != nil {
 		return err
 	}
-	if err := errors.Join(n.sync.attach(n.engine), fillPEX(n.engine)); err != nil {
+	if err := errors.Join(n.sync.attach(n.engine), fillPEX(n.engine), widenQueues(n.engine)); err != nil {
 		return err
 	}
 	if err := n.startEngine(ctx); err != nil {
