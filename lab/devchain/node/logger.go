@@ -10,7 +10,7 @@ import (
 	"github.com/tendermint/tendermint/libs/log"
 )
 
-// hooks are called when the engine logs a message, by the goroutine that logs it
+// hooks are called when the engine has logged a message, by the goroutine that logs it
 // and before it goes on. The engine has few other places to hold on to.
 type hooks map[string]func(keyvals []any)
 
@@ -49,19 +49,19 @@ func (l *logger) hook(message string, keyvals []any) {
 
 // Debug implements the engine's logger.
 func (l *logger) Debug(message string, keyvals ...any) {
-	l.hook(message, keyvals)
 	l.to.Debug(message, named(keyvals)...)
+	l.hook(message, keyvals)
 }
 
 // Info implements the engine's logger.
 func (l *logger) Info(message string, keyvals ...any) {
-	l.hook(message, keyvals)
 	l.to.Info(message, named(keyvals)...)
+	l.hook(message, keyvals)
 }
 
 func (l *logger) Error(message string, keyvals ...any) {
-	l.hook(message, keyvals)
 	l.to.Error(message, named(keyvals)...)
+	l.hook(message, keyvals)
 }
 
 // With implements the engine's logger.
