@@ -232,8 +232,8 @@ func TestAKilledLabLeavesNoProcessAndIsCleanedUp(t *testing.T) {
 	nothingLeft(t, before, who)
 }
 
-// TestTheNextRunCleansUpAfterAKilledOne: each has a directory of its own.
-func TestTheNextRunCleansUpAfterAKilledOne(t *testing.T) {
+// TestTheNextRunCleansUp: each has a directory of its own.
+func TestTheNextRunCleansUp(t *testing.T) {
 	needRealNode(t)
 	t.Setenv(cacheVariable, string(newCache(t)))
 	before := look(t)

@@ -151,11 +151,12 @@ func (c *Cluster) KillLeader(ctx context.Context) (before, after *coordinationv1
 func (c *Cluster) killOperator(ctx context.Context) (killed bool, err error) {
 	err = c.operatorPods(ctx, func(pod *corev1.Pod) error {
 		switch err := c.Kill(pod, OperatorName); {
-		case err == nil:
-			killed = true
-		case !errors.Is(err, errNoProcess):
+		case errors.Is(err, errNoProcess):
+			return nil
+		case err != nil:
 			return err
 		}
+		killed = true
 		// Kubernetes would make it wait longer each time.
 		return client.IgnoreNotFound(c.Client.Delete(ctx, pod, client.GracePeriodSeconds(1)))
 	})
