@@ -184,10 +184,11 @@ func (d *demo) upgrade(ctx context.Context) error {
 		return err
 	}
 	d.say("the chain decides on the upgrade v2 at height %d", height)
-	if err := d.chain.HaltedAt(ctx, d.watcher, height, d.chain.ValidatorNames()...); err != nil {
+	// Without two of four no block is made, and the others notice that after a minute.
+	if err := d.chain.HaltedAt(ctx, d.watcher, height, 2, d.chain.ValidatorNames()...); err != nil {
 		return err
 	}
-	d.say("the chain stands at %d, and every validator says that it is halted for an upgrade", d.watcher.Height())
+	d.say("the chain stands at %d: validators are halted for the upgrade, and the others get no block (condition UpgradeHalted)", d.watcher.Height())
 	swapped := time.Now()
 	for _, name := range append(d.chain.ValidatorNames(), "archive", "provider") {
 		if err := d.chain.Edit(ctx, name, func(node *v1alpha1.SeiNode) { node.Spec.Image = live.ImageV2 }); err != nil {

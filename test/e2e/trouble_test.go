@@ -263,7 +263,7 @@ func (s *stage) upgrade(t *testing.T) {
 		before[name] = s.identity(t, name)
 	}
 	check(t, s.ScheduleUpgrade(t.Context(), "v2", height))
-	check(t, s.HaltedAt(t.Context(), s.watcher, height, names...))
+	check(t, s.HaltedAt(t.Context(), s.watcher, height, len(names), names...))
 	swapped := time.Now()
 	for _, name := range names {
 		s.edit(t, name, func(spec *v1alpha1.SeiNodeSpec) { spec.Image = live.ImageV2 })

@@ -29,19 +29,27 @@ func (c *Chain) ScheduleUpgrade(ctx context.Context, name string, height int64) 
 	return nil
 }
 
-// HaltedAt waits until nodes stand before the height of an upgrade, and say so. One that did
-// not get the block before it, because those that had it had halted, lives on below: it
-// says so after a minute in which no block came.
-func (c *Chain) HaltedAt(ctx context.Context, w *Watcher, height int64, names ...string) error {
+// HaltedAt waits until so many of some nodes stand before the height of an upgrade, and say
+// so. One that did not get the block before it, because those that had it had halted, lives
+// on below: it says so after a minute in which no block came.
+func (c *Chain) HaltedAt(ctx context.Context, w *Watcher, height int64, count int, names ...string) error {
 	if err := w.Until(ctx, fmt.Sprintf("the chain to reach %d", height-1), func(r *Record) bool { return r.Height() >= height-1 }); err != nil {
 		return err
 	}
-	for _, name := range names {
-		if _, err := c.Wait(ctx, name, "the upgrade halt", func(node *v1alpha1.SeiNode) bool {
-			return Condition(node, v1alpha1.ConditionUpgradeHalted).Status == metav1.ConditionTrue
-		}); err != nil {
-			return err
+	if err := Poll(ctx, fmt.Sprintf("%d nodes that are halted", count), func() (bool, error) {
+		halted := 0
+		for _, name := range names {
+			node := &v1alpha1.SeiNode{}
+			if err := c.Client.Get(ctx, c.Key(name), node); err != nil {
+				return false, err
+			}
+			if Condition(node, v1alpha1.ConditionUpgradeHalted).Status == metav1.ConditionTrue {
+				halted++
+			}
 		}
+		return halted >= count, nil
+	}); err != nil {
+		return err
 	}
 	if now := w.Height(); now >= height {
 		return fmt.Errorf("the chain is at %d, and was to halt before %d", now, height)
