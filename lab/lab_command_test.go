@@ -162,7 +162,7 @@ func imageOnNode(t *testing.T, info kube.Info, reference string) string {
 		t.Fatal(err)
 	}
 	defer runtime.Release()
-	socket := fmt.Sprintf("/proc/%d/root/run/containerd/containerd.sock", info.Components["lab"])
+	socket := filepath.Join("/proc", strconv.Itoa(info.Components["lab"]), "root", "run/containerd/containerd.sock")
 	output, err := exec.CommandContext(t.Context(), runtime.Containerd.Path("ctr"), "--address="+socket, "--namespace=k8s.io", "images", "list", "name=="+reference).Output()
 	_, found, ok := strings.Cut(string(output), reference) // Its type and its digest.
 	if fields := strings.Fields(found); err == nil && ok && len(fields) > 1 {
