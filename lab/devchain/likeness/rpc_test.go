@@ -2,7 +2,6 @@ package likeness
 
 import (
 	"context"
-	"net"
 	"strconv"
 	"strings"
 	"testing"
@@ -93,29 +92,13 @@ func TestWebsocket(t *testing.T) {
 	}
 }
 
-// freePort is one on all addresses: the EVM's cannot be told another address.
-func freePort(t *testing.T) string {
-	t.Helper()
-	var listen net.ListenConfig
-	listener, err := listen.Listen(t.Context(), "tcp", ":0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = listener.Close() }()
-	_, number, _ := net.SplitHostPort(listener.Addr().String())
-	return number
-}
-
 // What a full node tells, and what a validator tells otherwise. The only peer of this full
 // node is the only validator, so it is for ever catching up.
 func TestFullNodeAndValidator(t *testing.T) {
 	t.Parallel()
 	local, validator := newSole(t)
 	configure(t, validator, nil, map[string]string{"api.enable": "true"})
-	evm := []string{freePort(t), freePort(t)}
-	full := addNode(t, local, "full", home.Full, nil, map[string]string{
-		"evm.http_enabled": "true", "evm.http_port": evm[0], "evm.ws_enabled": "true", "evm.ws_port": evm[1],
-	})
+	full := addNode(t, local, "full", home.Full, nil, map[string]string{"evm.http_enabled": "true", "evm.ws_enabled": "true"})
 	startAll(t, local, v1)
 	untilHeight(t, validator, 2)
 	untilHeight(t, full, 2)
@@ -133,7 +116,7 @@ func TestFullNodeAndValidator(t *testing.T) {
 		"eth_blockNumber": `"result":"0x`, "eth_chainId": `"result":"0xae3f2"`,
 		"eth_syncing": `"error":{"code":-32000,"message":"not supported on Sei EVM RPC"}`, "net_peerCount": `"error":{"code":-32601`,
 	} {
-		for _, number := range evm {
+		for _, number := range []string{"8545", "8546"} {
 			if code, body := call(t.Context(), t, "http://"+port(full, number), method, "[]"); code != 200 || !strings.Contains(body, part) {
 				t.Errorf("%s at port %s: %d %s", method, number, code, body)
 			}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -81,15 +82,17 @@ func restPlan(plan *app.Plan) any {
 	return map[string]any{"name": plan.Name, "height": decimal(plan.Height), "info": plan.Info}
 }
 
-// startEVM opens the two ports of the EVM, on all addresses. That one of them is
-// taken is nowhere told.
+// startEVM opens the two ports of the EVM, where RPC is: on a node that serves others
+// that is on all addresses, and there seid opens them. That one of them is taken is
+// nowhere told.
 func startEVM(s *settings, f *facts) {
 	evm := s.app.EVM
+	host, _, _ := net.SplitHostPort(strings.TrimPrefix(s.rpc, "tcp://")) // RPC is open there.
 	for port, enabled := range map[int]bool{evm.HTTPPort: evm.HTTP, evm.WSPort: evm.WS} {
 		if !enabled {
 			continue
 		}
-		if listener, err := listenTCP(net.JoinHostPort("", strconv.Itoa(port))); err == nil {
+		if listener, err := listenTCP(net.JoinHostPort(host, strconv.Itoa(port))); err == nil {
 			go func() { _ = serve(listener, evmHandler(f)) }()
 		}
 	}
