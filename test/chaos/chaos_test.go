@@ -226,7 +226,10 @@ func (c *chaos) remember(ctx context.Context) error {
 	}
 	there := map[string]types.UID{}
 	for i := range claims.Items {
-		there[claims.Items[i].Name] = claims.Items[i].UID
+		// One that is on its way out is none: of a node that a fault took away, or lost.
+		if claim := &claims.Items[i]; claim.DeletionTimestamp == nil {
+			there[claim.Name] = claim.UID
+		}
 	}
 	for _, name := range c.names() {
 		if there["data-"+name] == "" {
