@@ -50,7 +50,7 @@ demo-down: lab-down ## End the demo, with its cluster.
 
 .PHONY: stories
 stories: ## Tell all stories end to end, each with its time; needs root. "make test" tells them too.
-	SEI_LAB_NODE=required go test ./test/e2e -v -count=1 -timeout 40m
+	SEI_LAB_NODE=required go test ./test/e2e -v -count=1 -timeout 60m
 
 .PHONY: chaos
 chaos: ## Let faults happen to a live chain under load: FOR=2m is how long, SEED=1 which; needs root.

@@ -49,7 +49,7 @@ func imagesCommand() *cobra.Command {
 
 // allImages are what every lab that people use has.
 func allImages() []images.Recipe {
-	return append(images.Catalogue(), images.Pause, images.StateSize)
+	return append(images.Catalogue(), images.Pause, images.StateSize, images.NextSidecar())
 }
 
 // makeImages makes images in the cache, where those of different copies of the

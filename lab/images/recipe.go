@@ -33,10 +33,19 @@ type Recipe struct {
 func Catalogue() []Recipe {
 	return []Recipe{
 		{Name: "sei-operator", Module: ".", Package: "./cmd/sei-operator", Stamp: []string{"main.version={tag}"}, User: NonRoot},
-		{Name: "sei-sidecar", Module: ".", Package: "./cmd/sei-sidecar", Also: []string{"./cmd/sei-rbac-proxy"}, Stamp: []string{"main.version={tag}"}, User: NonRoot},
+		sidecar,
 		{Name: "seid", Tag: "v1", Module: "lab/devchain", Package: "./cmd/seid", Stamp: []string{"main.version={tag}"}, User: NonRoot},
 		{Name: "seid", Tag: "v2", Module: "lab/devchain", Package: "./cmd/seid", Stamp: []string{"main.version={tag}"}, User: NonRoot},
 	}
+}
+
+var sidecar = Recipe{Name: "sei-sidecar", Module: ".", Package: "./cmd/sei-sidecar", Also: []string{"./cmd/sei-rbac-proxy"}, Stamp: []string{"main.version={tag}"}, User: NonRoot}
+
+// NextSidecar is the sidecar of another operator, for which a story has every node roll.
+func NextSidecar() Recipe {
+	next := sidecar
+	next.Tag = "next"
+	return next
 }
 
 // Pause is what holds the namespaces of a pod.

@@ -47,7 +47,7 @@ func main() {
 
 func run(ctx context.Context, out io.Writer) (err error) {
 	d := &demo{out: out, started: time.Now()}
-	d.say("building the lab, and a real cluster with it (the first time this takes about 20 minutes)")
+	d.say("building the lab, and a real cluster with it (the first time this takes about 25 minutes)")
 	if d.cluster, err = live.Up(ctx, out); err != nil {
 		return err
 	}

@@ -45,6 +45,13 @@ func run(m *testing.M) int {
 		fmt.Fprintf(os.Stderr, "no cluster to test on: %v\n", err)
 		return 1
 	}
+	// Whoever interrupts it does not want to see every story fail first.
+	defer context.AfterFunc(ctx, func() {
+		if err := shared.Close(); err != nil {
+			fmt.Fprintf(os.Stderr, "the cluster did not end well: %v\n", err)
+		}
+		os.Exit(1)
+	})()
 	code := 1
 	if err := shared.InstallOperator(ctx); err != nil {
 		fmt.Fprintf(os.Stderr, "installing the operator: %v\n", err)

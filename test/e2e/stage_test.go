@@ -273,6 +273,15 @@ func (s *stage) earliest(t *testing.T, name string) string {
 	return s.status(t, name).Sync.Earliest
 }
 
+// sameBlocks asserts that a node still has the first block that it had: one that had synced
+// anew would have another.
+func (s *stage) sameBlocks(t *testing.T, name, first string) {
+	t.Helper()
+	if now := s.earliest(t, name); now != first {
+		t.Errorf("the first block of %s was %s and is %s: it has synced anew", name, first, now)
+	}
+}
+
 // moniker is what a node calls itself.
 func (s *stage) moniker(t *testing.T, name string) string {
 	t.Helper()

@@ -7,9 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -30,6 +28,7 @@ func TestStories(t *testing.T) {
 		{"state sync", s.stateSync},
 		{"seed 000: a deleted StatefulSet comes back with its volume", s.statefulSetDeleted},
 		{"seed 001: a StatefulSet deleted without its pod", s.statefulSetOrphaned},
+		{"seed 001: another StatefulSet in the place of the tracked one", s.impostor},
 		{"seed 000: a Job measures the volume of a paused node", s.paused},
 		{"seed 003: a changed template rolls the pod", s.templateDrift},
 		{"seed 004: ten restarts in place against one pod deleted", s.restarts},
@@ -50,6 +49,7 @@ func TestStories(t *testing.T) {
 		{"the kubelet is restarted", s.restarted("kubelet")},
 		{"the API server is restarted", s.restarted("kube-apiserver")},
 		{"etcd is restarted", s.restarted("etcd")},
+		{"seeds 000 and 003: an operator with another sidecar", s.newSidecar},
 		{"a seid that ignores SIGTERM", s.deaf},
 		{"seed 002: an upgrade halt of the whole chain", s.upgrade},
 	} {
@@ -79,6 +79,7 @@ func (s *stage) bootstrap(t *testing.T) {
 		t.Errorf("the seed is %q, its key says %q", seed.Status.NodeID, seedKey.ID)
 	}
 	s.servesPeers(t, seed)
+	s.remove(t, seed.Name)
 }
 
 // servesPeers brings up a node that knows nobody but a seed, and waits until it knows
@@ -121,49 +122,6 @@ func (s *stage) stateSync(t *testing.T) {
 	}
 }
 
-func (s *stage) statefulSetDeleted(t *testing.T) {
-	before, first, pod := s.identity(t, "full"), s.earliest(t, "full"), s.pod(t, "full")
-	// What is wanted changes while nobody looks: the new one is made from that.
-	check(t, s.StopOperator(t.Context()))
-	set := &appsv1.StatefulSet{}
-	check(t, s.Client.Get(t.Context(), s.Key("full"), set))
-	s.edit(t, "full", func(spec *v1alpha1.SeiNodeSpec) { spec.PodLabels = map[string]v1alpha1.LabelValue{"made": "again"} })
-	check(t, s.Client.Delete(t.Context(), set))
-	check(t, s.Gone(t.Context(), pod.DeepCopy()))
-	check(t, s.StartOperator(t.Context()))
-	if now := must(s.NewPod(t.Context(), "full", pod))(t); now.Labels["made"] != "again" {
-		t.Errorf("the new pod has the labels %v", now.Labels)
-	}
-	s.ready(t, "full")
-	s.follows(t, "full")
-	s.same(t, "full", before)
-	// A node that had synced anew would have other blocks.
-	if now := s.earliest(t, "full"); now != first {
-		t.Errorf("the first block was %s and is %s", first, now)
-	}
-}
-
-// With --cascade=orphan the pod stays, and the new StatefulSet takes it over: seid is
-// not even restarted.
-func (s *stage) statefulSetOrphaned(t *testing.T) {
-	const name = "validator-0"
-	before, pod := s.identity(t, name), s.pod(t, name)
-	seid := s.seid(t, pod)
-	adopted := must(s.Orphan(t.Context(), name))(t)
-	if tracked := s.ready(t, name).Status.StatefulSet; tracked == nil || tracked.UID != adopted.UID {
-		t.Errorf("the node speaks of the StatefulSet %+v, and has %s", tracked, adopted.UID)
-	}
-	check(t, s.watcher.Grow(t.Context(), 4))
-	s.same(t, name, before)
-	now := s.pod(t, name)
-	if now.UID != pod.UID || !metav1.IsControlledBy(now, adopted) {
-		t.Errorf("the pod %s is now %s, owned by %v", pod.UID, now.UID, now.OwnerReferences)
-	}
-	if running := s.seid(t, now); running != seid {
-		t.Errorf("seid was process %d and is %d", seid, running)
-	}
-}
-
 // notRestarted asserts that no container of a pod was restarted.
 func (s *stage) notRestarted(t *testing.T, before, now *corev1.Pod) {
 	t.Helper()
@@ -188,22 +146,7 @@ func (s *stage) paused(t *testing.T) {
 	must(s.Unpause(t.Context(), "full"))(t)
 	s.follows(t, "full")
 	s.same(t, "full", before)
-	if now := s.earliest(t, "full"); now != first {
-		t.Errorf("the first block was %s and is %s", first, now)
-	}
-}
-
-func (s *stage) templateDrift(t *testing.T) {
-	const name = "validator-1"
-	before, pod, height := s.identity(t, name), s.pod(t, name), s.watcher.LastSigned(name)
-	s.edit(t, name, func(spec *v1alpha1.SeiNodeSpec) { spec.PodLabels = map[string]v1alpha1.LabelValue{"team": "one"} })
-	now := must(s.NewPod(t.Context(), name, pod))(t)
-	if now.Labels["team"] != "one" {
-		t.Errorf("the new pod has the labels %v", now.Labels)
-	}
-	s.ready(t, name)
-	s.same(t, name, before)
-	note("a changed template: %s", s.gap(t, name, height))
+	s.sameBlocks(t, "full", first)
 }
 
 func (s *stage) restarts(t *testing.T) {
@@ -330,9 +273,7 @@ func (s *stage) thereAndBack(t *testing.T) {
 	}
 	s.follows(t, "full")
 	s.same(t, "full", before)
-	if now := s.earliest(t, "full"); now != first {
-		t.Errorf("the first block was %s and is %s", first, now)
-	}
+	s.sameBlocks(t, "full", first)
 }
 
 // withImage waits until a node is ready with an image.
@@ -349,8 +290,6 @@ func (s *stage) retained(t *testing.T) {
 	s.ready(t, "replayer")
 	s.follows(t, "replayer")
 	s.same(t, "replayer", before)
-	if now := s.earliest(t, "replayer"); now != first {
-		t.Errorf("the first block was %s and is %s: it has synced anew", first, now)
-	}
+	s.sameBlocks(t, "replayer", first)
 	s.remove(t, "replayer")
 }

@@ -34,6 +34,9 @@ const (
 	ImageV2      = "sei-operator.lab/seid:v2"
 	ImageMissing = "sei-operator.lab/seid:nowhere"
 
+	// ImageNextSidecar is the sidecar that another operator would bring.
+	ImageNextSidecar = "sei-operator.lab/sei-sidecar:next"
+
 	imageStateSize = "sei-operator.lab/state-size:1"
 )
 
@@ -180,6 +183,13 @@ func (c *Cluster) scaleOperator(ctx context.Context, replicas int32) error {
 	patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: OperatorNamespace, Name: OperatorName}}
 	return c.Client.Patch(ctx, deployment, client.RawPatch(types.MergePatchType, patch))
+}
+
+// BringSidecar has the operator bring another sidecar to its nodes, as a later one would.
+func (c *Cluster) BringSidecar(ctx context.Context, image string) error {
+	const patch = `{"spec":{"template":{"spec":{"containers":[{"name":%q,"env":[{"name":"SEI_SIDECAR_IMAGE","value":%q}]}]}}}}`
+	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: OperatorNamespace, Name: OperatorName}}
+	return c.Client.Patch(ctx, deployment, client.RawPatch(types.StrategicMergePatchType, fmt.Appendf(nil, patch, OperatorName, image)))
 }
 
 // Apply applies manifests, as "kubectl apply --server-side" does. A kind that was

@@ -73,7 +73,11 @@ type Gap struct {
 }
 
 func (g Gap) String() string {
-	return fmt.Sprintf("%d blocks missed, %.1f s from signature to signature", g.Missed, g.Took.Seconds())
+	blocks := "blocks"
+	if g.Missed == 1 {
+		blocks = "block"
+	}
+	return fmt.Sprintf("%d %s missed, %.1f s from signature to signature", g.Missed, blocks, g.Took.Seconds())
 }
 
 // LongestGap is that of a validator among the blocks behind a height. Without any it is

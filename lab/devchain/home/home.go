@@ -239,10 +239,20 @@ var DefaultTimeouts = Timeouts{
 	Vote: 50 * time.Millisecond, VoteDelta: 500 * time.Millisecond, Commit: 50 * time.Millisecond,
 }
 
+// Evidence counts as long as one of these has not passed. After a state sync the engine
+// fetches the headers of that time, one by one. By default these are all since the genesis,
+// and seid fetches none: on a chain of some thousand blocks that is a difference of minutes.
+const (
+	evidenceBlocks = 50
+	evidenceAge    = 15 * time.Second
+)
+
 // DefaultGenesis is a genesis file. The commit timeout is about the time from
 // block to block; zero means the default.
 func DefaultGenesis(chainID string, validators []types.GenesisValidator, commit time.Duration) ([]byte, error) {
-	document := types.GenesisDoc{ChainID: chainID, Validators: validators, AppState: json.RawMessage("{}")}
+	consensus := types.DefaultConsensusParams()
+	consensus.Evidence.MaxAgeNumBlocks, consensus.Evidence.MaxAgeDuration = evidenceBlocks, evidenceAge
+	document := types.GenesisDoc{ChainID: chainID, Validators: validators, ConsensusParams: consensus, AppState: json.RawMessage("{}")}
 	if err := document.ValidateAndComplete(); err != nil {
 		return nil, err
 	}
