@@ -39,9 +39,7 @@ func (s *stage) statefulSetOrphaned(t *testing.T) {
 	before, pod := s.identity(t, name), s.pod(t, name)
 	seid := s.seid(t, pod)
 	adopted := must(s.Orphan(t.Context(), name))(t)
-	if tracked := s.ready(t, name).Status.StatefulSet; tracked == nil || tracked.UID != adopted.UID {
-		t.Errorf("the node speaks of the StatefulSet %+v, and has %s", tracked, adopted.UID)
-	}
+	s.tracks(t, name, adopted)
 	check(t, s.watcher.Grow(t.Context(), 4))
 	s.same(t, name, before)
 	now := s.pod(t, name)
@@ -75,11 +73,11 @@ func (s *stage) impostor(t *testing.T) {
 	if ours.Labels["made"] == "by-hand" {
 		t.Error("the pod is still made from what was restored")
 	}
-	node := s.ready(t, name)
 	check(t, s.Client.Get(t.Context(), s.Key(name), set))
-	if tracked := node.Status.StatefulSet; tracked == nil || tracked.UID != set.UID || set.UID == restored.UID {
-		t.Errorf("the node speaks of the StatefulSet %+v, it has %s, and %s was restored", tracked, set.UID, restored.UID)
+	if set.UID == restored.UID {
+		t.Errorf("the StatefulSet %s that was restored is still there", restored.UID)
 	}
+	s.tracks(t, name, set)
 	s.follows(t, name)
 	s.same(t, name, before)
 	s.sameBlocks(t, name, first)
@@ -88,6 +86,16 @@ func (s *stage) impostor(t *testing.T) {
 	if !made.Equal(sets.New(theirs.UID, ours.UID)) {
 		t.Errorf("the pods of the node were %v, of which %s and %s are expected", made, theirs.UID, ours.UID)
 	}
+}
+
+// tracks waits until a node is ready and speaks of this StatefulSet, whose pod may be ready
+// before the operator has written down that it made it.
+func (s *stage) tracks(t *testing.T, name string, set *appsv1.StatefulSet) {
+	t.Helper()
+	must(s.Wait(t.Context(), name, "a node that is ready and speaks of the StatefulSet "+string(set.UID), func(node *v1alpha1.SeiNode) bool {
+		tracked := node.Status.StatefulSet
+		return live.IsReady(node) && tracked != nil && tracked.UID == set.UID
+	}))(t)
 }
 
 // deleteStatefulSet deletes that of a node, and returns it when its pod is gone.
