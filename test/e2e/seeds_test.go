@@ -139,17 +139,7 @@ func (s *stage) newSidecar(t *testing.T) {
 	seen := s.watchPods(t, client.HasLabels{v1alpha1.LabelNode})
 	check(t, s.StartOperator(t.Context()))
 
-	// One after the other, in the operator's order: each may take as long as a wait does.
-	for left := names; len(left) > 0; {
-		check(t, live.Poll(t.Context(), fmt.Sprintf("the new sidecar on one more of %v", left), func() (bool, error) {
-			still, err := s.withoutSidecar(t, live.ImageNextSidecar, left)
-			if err != nil || len(still) == len(left) {
-				return false, err
-			}
-			left = still
-			return true, nil
-		}))
-	}
+	s.untilSidecar(t, live.ImageNextSidecar, names)
 	var pods []*corev1.Pod
 	for _, name := range names {
 		s.same(t, name, before[name])
@@ -196,6 +186,22 @@ func (s *stage) newSidecar(t *testing.T) {
 			note("%s got another sidecar: %s", name, r.LongestGap(name, height))
 		}
 	})
+}
+
+// untilSidecar waits until all these nodes are ready with this sidecar. They get it one after
+// the other, in the operator's order: each may take as long as a wait does.
+func (s *stage) untilSidecar(t *testing.T, image string, left []string) {
+	t.Helper()
+	for len(left) > 0 {
+		check(t, live.Poll(t.Context(), fmt.Sprintf("the sidecar %s on one more of %v", image, left), func() (bool, error) {
+			still, err := s.withoutSidecar(t, image, left)
+			if err != nil || len(still) == len(left) {
+				return false, err
+			}
+			left = still
+			return true, nil
+		}))
+	}
 }
 
 // withoutSidecar are those of these nodes that are not ready with this sidecar.
