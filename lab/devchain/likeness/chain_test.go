@@ -133,7 +133,7 @@ func (l *life) stateSync() *chain.Node {
 	if first.Earliest < 2 {
 		l.t.Errorf("the fifth node has the chain from its beginning: %+v", first)
 	}
-	// A chain that is old has a state sync that is no longer for it.
+	// However old a chain is, a state sync takes no longer for it.
 	if _, body := get(l.t.Context(), l.t, fifth.RPC()+"/commit?height=1"); !strings.Contains(body, "height is not available") {
 		l.t.Errorf("the fifth node has fetched the headers of all blocks: %s", body)
 	}
