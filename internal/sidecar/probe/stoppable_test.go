@@ -1,6 +1,7 @@
 package probe_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -14,9 +15,10 @@ import (
 
 func TestStoppable(t *testing.T) {
 	status := filepath.Join(t.TempDir(), "status")
+	// All at once, as in /proc: nobody reads a half of it.
 	write := func(content string) {
 		t.Helper()
-		if err := os.WriteFile(status, []byte(content), 0o600); err != nil {
+		if err := cmp.Or(os.WriteFile(status+".new", []byte(content), 0o600), os.Rename(status+".new", status)); err != nil {
 			t.Fatal(err)
 		}
 	}
