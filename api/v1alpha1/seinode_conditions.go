@@ -24,7 +24,7 @@ const (
 	// ConditionStateSyncReady is True when state sync has the RPC servers it needs.
 	ConditionStateSyncReady ConditionType = "StateSyncReady"
 	// ConditionUpgradeHalted is True while seid is stopped at the height of an
-	// upgrade that its image does not have.
+	// upgrade that its image does not have, or gets no block there.
 	ConditionUpgradeHalted ConditionType = "UpgradeHalted"
 )
 
@@ -179,7 +179,8 @@ const (
 
 // Reasons of UpgradeHalted.
 const (
-	// ReasonUpgradeNeeded: seid stopped at the height of an upgrade it does not have.
+	// ReasonUpgradeNeeded: seid stopped at the height of an upgrade it does not have, or
+	// gets no block there.
 	ReasonUpgradeNeeded ConditionReason = "UpgradeNeeded"
 	// ReasonUpgradePending: an upgrade is scheduled at a height not yet reached.
 	ReasonUpgradePending ConditionReason = "UpgradePending"

@@ -10,6 +10,7 @@ import (
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
 	"github.com/sei-operator/sei-operator/internal/plan"
 	"github.com/sei-operator/sei-operator/internal/render"
+	"github.com/sei-operator/sei-operator/internal/sidecar/api"
 )
 
 func condition(kind v1alpha1.ConditionType, status metav1.ConditionStatus, reason v1alpha1.ConditionReason, message string) metav1.Condition {
@@ -210,5 +211,8 @@ func upgradeHalted(in Input) metav1.Condition {
 
 func upgradeMessage(in Input) string {
 	upgrade := in.Seen.Sidecar.Status.Upgrade
+	if in.Seen.Sidecar.Status.Seid.State == api.SeidRunning {
+		return fmt.Sprintf("seid gets no block for height %d, where the upgrade %q is due: set spec.image to one that has it. If it has, the chain waits for other validators.", upgrade.Height, upgrade.Name)
+	}
 	return fmt.Sprintf("seid stopped at height %d for the upgrade %q: set spec.image to one that has it.", upgrade.Height, upgrade.Name)
 }

@@ -164,6 +164,10 @@ func TestSummary(t *testing.T) {
 			in:     running(parkedFor("UpgradeNeeded"), upgrade(true), crashing),
 			reason: v1alpha1.ReasonUpgradeHalted, says: []string{"height 100", `"v7"`, "spec.image"},
 		},
+		"it lives, and gets no block one below an upgrade": {
+			in:     running(upgrade(true), sidecar(func(s *plan.Sidecar) { s.Status.Seid.State = api.SeidRunning })),
+			reason: v1alpha1.ReasonUpgradeHalted, says: []string{"height 100", `"v7"`, "spec.image", "other validators"},
+		},
 		"an upgrade is due": {
 			in: running(upgrade(false)), ready: true, idle: true, reason: v1alpha1.ReasonRunning,
 		},

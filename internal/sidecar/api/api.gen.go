@@ -28,6 +28,7 @@ const (
 	EventReset    EventKind = "reset"
 	EventSeid     EventKind = "seid"
 	EventTask     EventKind = "task"
+	EventUpgrade  EventKind = "upgrade"
 )
 
 // Valid indicates whether the value is a known member of the EventKind enum.
@@ -42,6 +43,8 @@ func (e EventKind) Valid() bool {
 	case EventSeid:
 		return true
 	case EventTask:
+		return true
+	case EventUpgrade:
 		return true
 	default:
 		return false
@@ -162,8 +165,8 @@ type Error struct {
 	Retryable bool `json:"retryable"`
 }
 
-// EventKind The names of events. The data is a TaskEvent, a Seid, an ApprovalEvent, a
-// HoldEvent, and an empty object.
+// EventKind The names of events. The data is a TaskEvent, a Seid, an Upgrade, an
+// ApprovalEvent, a HoldEvent, and an empty object.
 type EventKind string
 
 // Exit How a process ended.

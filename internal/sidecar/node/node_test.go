@@ -55,6 +55,7 @@ func TestUpgrade(t *testing.T) {
 		return &seid.Status{LatestBlockHeight: height, LatestBlockTime: now.Add(-age)}
 	}
 	halted := supervisor.State{Upgrade: &supervisor.Upgrade{Name: "v8", Height: 200}}
+	lives := func(age time.Duration) supervisor.State { return supervisor.State{Since: now.Add(-age)} }
 	for name, c := range map[string]struct {
 		state  supervisor.State
 		sample sample
@@ -65,6 +66,8 @@ func TestUpgrade(t *testing.T) {
 		"planned, and far away":            {sample: sample{status: at(90, time.Hour), metrics: planned}, want: "v7"},
 		"one below, a moment ago":          {sample: sample{status: at(100, time.Second), metrics: planned}, want: "v7"},
 		"one below, and nothing comes":     {sample: sample{status: at(100, time.Hour), metrics: planned}, want: "v7", halted: true},
+		"one below, and started just now":  {state: lives(time.Second), sample: sample{status: at(100, time.Hour), metrics: planned}, want: "v7"},
+		"one below, for long":              {state: lives(time.Hour), sample: sample{status: at(100, 2*time.Hour), metrics: planned}, want: "v7", halted: true},
 		"past all plans":                   {sample: sample{status: at(101, time.Hour), metrics: planned}, want: ""},
 		"seid halted, which is proven":     {state: halted, want: "v8", halted: true},
 		"a halt counts more than any plan": {state: halted, sample: sample{status: at(90, 0), metrics: planned}, want: "v8", halted: true},

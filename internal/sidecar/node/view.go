@@ -13,7 +13,7 @@ import (
 	"github.com/sei-operator/sei-operator/internal/sidecar/supervisor"
 )
 
-// stalledAfter is how old the last block of a node one below an upgrade must be
+// stalledAfter is how long no block must have come to a node one below an upgrade
 // until it is said to be halted there. Such a node is alive and looks healthy.
 const stalledAfter = time.Minute
 
@@ -131,7 +131,10 @@ func upgradeOf(state supervisor.State, connected bool, sample sample, now time.T
 		if plan.Height <= sample.status.LatestBlockHeight {
 			continue
 		}
-		stalled := plan.Height == sample.status.LatestBlockHeight+1 && now.Sub(sample.status.LatestBlockTime) > stalledAfter
+		// The last block may be old because seid did not run: one that was just started,
+		// with the binary of the upgrade perhaps, gets its time to go on.
+		waits := min(now.Sub(sample.status.LatestBlockTime), now.Sub(state.Since))
+		stalled := plan.Height == sample.status.LatestBlockHeight+1 && waits > stalledAfter
 		return api.Upgrade{Name: plan.Name, Height: plan.Height, Info: plan.Info, Halted: stalled}
 	}
 	return api.Upgrade{}

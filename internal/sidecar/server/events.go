@@ -84,11 +84,12 @@ func (s *Server) watcher() func(context.Context) {
 	consentChanged, nodeChanged := s.opts.Consent.Changed(), s.opts.Node.Changed()
 	told := map[api.EventKind][]byte{}
 	look := func(publish bool) {
-		state := s.opts.Consent.State()
+		state, node := s.opts.Consent.State(), s.opts.Node.Node()
 		for _, now := range []event{
 			{api.EventApproval, encode(approvalOf(state))},
 			{api.EventHold, encode(holdOf(state))},
-			{api.EventSeid, encode(s.opts.Node.Node().Seid)},
+			{api.EventSeid, encode(node.Seid)},
+			{api.EventUpgrade, encode(node.Upgrade)},
 		} {
 			if publish && !bytes.Equal(told[now.kind], now.data) {
 				s.opts.Bus.publish(now.kind, now.data)

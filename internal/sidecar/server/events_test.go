@@ -294,7 +294,9 @@ func TestChangesOfTheNodeAreEvents(t *testing.T) {
 		stream.expect(reset)
 		r.node.set(func(n *server.Node) { n.Seid = api.Seid{State: api.SeidStarting, Pid: 7} })
 		stream.expect(`event: seid data: {"pid":7,"rpc":false,"safeToStop":false,"state":"starting"}`)
-		r.node.set(func(n *server.Node) { n.FreeBytes = 1 }) // not of the process
+		r.node.set(func(n *server.Node) { n.Upgrade = api.Upgrade{Name: "v7", Height: 101, Halted: true} })
+		stream.expect(`event: upgrade data: {"halted":true,"height":101,"name":"v7"}`)
+		r.node.set(func(n *server.Node) { n.FreeBytes = 1 }) // changes all the time
 		if err := r.consent.Approve("key", "node"); err != nil {
 			t.Fatal(err)
 		}
