@@ -13,6 +13,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
@@ -183,7 +184,15 @@ func TestSeed002AnEmptyUpdateRevisionWaits(t *testing.T) {
 // replacing pods is not the answer.
 func TestSeed002MoreThanOneReplicaIsRefused(t *testing.T) {
 	r, w, pod, safe := atReplacePod(t)
-	// Nobody makes the second pod, and nobody puts the replicas right.
+	// Nobody makes the second pod, and nobody puts the replicas right. The controllers may
+	// still have to hear of two replicas when they go on: that pod's name is taken.
+	r.create(&corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: "alpha-1"},
+		Spec: corev1.PodSpec{
+			SchedulingGates: []corev1.PodSchedulingGate{{Name: "example.com/never"}},
+			Containers:      []corev1.Container{{Name: "wait", Image: "registry.example.com/wait:v1"}},
+		},
+	})
 	resume := r.cluster.PauseControllers(t)
 	w.refuse(noStatefulSets)
 	set := &appsv1.StatefulSet{}
