@@ -179,13 +179,14 @@ type SeiNodeSpec struct {
 	ExtraEnv []corev1.EnvVar `json:"extraEnv,omitempty"`
 
 	// extraArgs are further arguments of "seid start". Arguments that would move
-	// seid's home, keys, data or listen addresses are refused.
+	// seid's home, keys, data or listen addresses are refused, and so is "--", after
+	// which seid takes no argument for a flag.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=512
-	// +kubebuilder:validation:XValidation:rule="self.all(a, !['--home', '--mode', '--chain-id', '--db-dir', '--priv-validator', '--rpc.laddr', '--p2p.laddr', '--consensus.double-sign-check-height'].exists(p, a.startsWith(p)))",message="extraArgs must not contain --home, --mode, --chain-id, --db-dir, --priv-validator-laddr, --rpc.laddr, --p2p.laddr or --consensus.double-sign-check-height: the operator sets those, and its promises rest on them"
+	// +kubebuilder:validation:XValidation:rule="self.all(a, a != '--' && !['--home', '--mode', '--chain-id', '--db-dir', '--priv-validator', '--rpc.laddr', '--p2p.laddr', '--consensus.double-sign-check-height'].exists(p, a.startsWith(p)))",message="extraArgs must not contain --home, --mode, --chain-id, --db-dir, --priv-validator-laddr, --rpc.laddr, --p2p.laddr or --consensus.double-sign-check-height, which the operator sets, nor --, which would void them: its promises rest on them"
 	ExtraArgs []string `json:"extraArgs,omitempty"`
 
 	// dataVolume is the volume that holds the chain's data and the node's state.

@@ -112,19 +112,24 @@ func fail(format string, args ...any) int {
 	return 1
 }
 
-// flag returns the value of --name value or --name=value.
-func flag(args []string, name string) (string, bool) {
+// flag returns the value of --name value or --name=value, the last if there are
+// several, and none after "--": that is how seid reads its arguments.
+func flag(args []string, name string) (value string, found bool) {
 	for i, arg := range args {
-		if value, ok := strings.CutPrefix(arg, "--"+name+"="); ok {
-			return value, true
+		if arg == "--" {
+			break
+		}
+		if given, ok := strings.CutPrefix(arg, "--"+name+"="); ok {
+			value, found = given, true
+			continue
 		}
 		if arg != "--"+name {
 			continue
 		}
+		value, found = "", true
 		if i+1 < len(args) && !strings.HasPrefix(args[i+1], "--") {
-			return args[i+1], true
+			value = args[i+1]
 		}
-		return "", true
 	}
-	return "", false
+	return value, found
 }

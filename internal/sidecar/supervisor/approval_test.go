@@ -202,3 +202,30 @@ func TestArguments(t *testing.T) {
 		})
 	}
 }
+
+// TestWhatTheUserAddsDoesNotSwallowTheGuard: a flag at the end whose value is missing
+// takes the next argument for its value.
+func TestWhatTheUserAddsDoesNotSwallowTheGuard(t *testing.T) {
+	r := newRig(t)
+	r.cfg.Command = append(r.cfg.Command, "--moniker")
+	approved := r.keys("a")
+	r.run()
+	_, p := r.start(approved)
+	guard, added := slices.Index(p.Args, doubleSignCheck), slices.Index(p.Args, "--moniker")
+	if guard < 0 || guard > added {
+		t.Errorf("arguments: %q", p.Args)
+	}
+}
+
+// TestArgumentsThatVoidTheGuard: of a flag that is given twice seid takes the last,
+// and after "--" it takes none.
+func TestArgumentsThatVoidTheGuard(t *testing.T) {
+	for _, void := range []string{"--", "--consensus.double-sign-check-height=0", "--consensus.double-sign-check-height"} {
+		r := newRig(t)
+		r.cfg.Command = append(r.cfg.Command, void)
+		code, err := New(r.cfg).Run(t.Context())
+		if code == 0 || err == nil || !strings.Contains(err.Error(), "spec.extraArgs") {
+			t.Errorf("%s: %d, %v", void, code, err)
+		}
+	}
+}

@@ -1,9 +1,12 @@
 package supervisor
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sei-operator/sei-operator/internal/seid"
@@ -38,17 +41,42 @@ func signHeight(home seid.Home) int64 {
 	return state.Height
 }
 
+// guardFlag makes seid look for signatures of its own key before it signs.
+const guardFlag = "--consensus.double-sign-check-height"
+
 // arguments are those of a start. With a validator, or a signing key that is
 // expected, and a sign state that knows of no signature, nothing on this volume keeps the key from
 // signing what it signed elsewhere; so seid itself looks for its own signatures
 // in the last blocks and refuses while there are any. It is decided anew at each
 // start and written nowhere, so it ends with the first signature.
 func arguments(command []string, approved Approval, validator bool, signed int64, check int) []string {
-	args := append([]string(nil), command...)
+	var guards []string
 	if (validator || approved.PublicKey != "") && signed == 0 {
-		args = append(args, "--consensus.double-sign-check-height="+strconv.Itoa(check))
+		guards = append(guards, guardFlag+"="+strconv.Itoa(check))
 	}
-	return args
+	return withGuards(command, guards)
+}
+
+// withGuards puts guards before everything else that seid's sub-command is told. What
+// the user adds comes last, and there a "--", or a flag whose value is missing, would
+// take the guard for something else.
+func withGuards(command, guards []string) []string {
+	flags := slices.IndexFunc(command, func(arg string) bool { return strings.HasPrefix(arg, "-") })
+	if flags < 0 {
+		flags = len(command)
+	}
+	return slices.Concat(command[:flags], guards, command[flags:])
+}
+
+// checkCommand refuses a command that would void a guard: of a flag that is given
+// twice seid takes the last, and after "--" it takes none.
+func checkCommand(command []string) error {
+	for _, arg := range command {
+		if name, _, _ := strings.Cut(arg, "="); arg == "--" || name == guardFlag {
+			return fmt.Errorf("seid cannot be run with the argument %s, which would switch off the guard against signing twice; take it out of spec.extraArgs", arg)
+		}
+	}
+	return nil
 }
 
 // settings are what of seid's configuration decides how it boots.

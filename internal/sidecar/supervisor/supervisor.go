@@ -69,6 +69,9 @@ func (s *Supervisor) Run(ctx context.Context) (int, error) {
 	if s.cfg.Socket == "" || s.cfg.Home == "" || len(s.cfg.Command) == 0 {
 		return 1, errors.New("a supervisor needs a socket, a home directory and a command")
 	}
+	if err := checkCommand(s.cfg.Command); err != nil {
+		return 1, err
+	}
 	if s.signals == nil {
 		s.signals = make(chan os.Signal, 32)
 		// SIGPIPE is caught and dropped: whoever reads our output may go away

@@ -73,7 +73,8 @@ type SeiNodeSpecApplyConfiguration struct {
 	// would move seid's home, keys, data or listen addresses are refused.
 	ExtraEnv []v1.EnvVar `json:"extraEnv,omitempty"`
 	// extraArgs are further arguments of "seid start". Arguments that would move
-	// seid's home, keys, data or listen addresses are refused.
+	// seid's home, keys, data or listen addresses are refused, and so is "--", after
+	// which seid takes no argument for a flag.
 	ExtraArgs []string `json:"extraArgs,omitempty"`
 	// dataVolume is the volume that holds the chain's data and the node's state.
 	DataVolume *DataVolumeSpecApplyConfiguration `json:"dataVolume,omitempty"`
