@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 )
 
@@ -49,27 +50,98 @@ func (h Home) Snapshots() string { return h.join("data", "snapshots") }
 // node whose data is wiped must lose it too.
 func (h Home) Wasm() string { return h.join("wasm") }
 
+// blockStores are where blocks are, in the layout of v6.6 and in the older one,
+// which seid keeps using where it finds it.
+func (h Home) blockStores() []string {
+	return []string{h.join("data", "tendermint", "blockstore.db"), h.join("data", "blockstore.db")}
+}
+
 // HasChainData says whether the volume holds a chain's data, which is: a block
-// store with something in it, in the layout of v6.6 or the older one. seid keeps
-// using the older one where it finds it. "seid init" makes neither, and any
-// command of seid makes an empty data directory.
+// store with something in it. seid saves a block before it executes it, so no
+// state of a chain goes without blocks, with one exception: a state sync that was
+// broken off. That one seid begins anew, and nothing of it is worth keeping.
+//
+// A store that was only opened is empty, though it has files: a seid whose first
+// state sync failed leaves one behind.
 func (h Home) HasChainData() (bool, error) {
-	for _, dir := range []string{
-		h.join("data", "tendermint", "blockstore.db"),
-		h.join("data", "blockstore.db"),
+	for _, dir := range h.blockStores() {
+		if holds, err := storeHolds(dir); holds || err != nil {
+			return holds, err
+		}
+	}
+	return false, nil
+}
+
+// storeHolds tells whether a database has anything in it. Unknown must not read as
+// empty, because the caller may be about to overwrite: only the files are left out
+// that an empty database is known to have.
+func storeHolds(dir string) (bool, error) {
+	entries, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	case errors.Is(err, syscall.ENOTDIR):
+		// Some database backends keep a store in one file.
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("cannot tell whether the volume holds chain data: %w", err)
+	}
+	for _, entry := range entries {
+		if !strings.HasSuffix(entry.Name(), ".log") {
+			if !emptyStoreHas(entry.Name()) {
+				return true, nil
+			}
+			continue
+		}
+		// What was written last is in the log, and nowhere else.
+		info, err := entry.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return true, nil // somebody writes to it
+		}
+		if err != nil {
+			return false, fmt.Errorf("cannot tell whether the volume holds chain data: %w", err)
+		}
+		if info.Size() > 0 {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// emptyStoreHas tells whether a LevelDB that was only opened has such a file,
+// beside a log without content.
+func emptyStoreHas(name string) bool {
+	switch name {
+	case "CURRENT", "CURRENT.bak", "LOCK", "LOG", "LOG.old":
+		return true
+	}
+	return strings.HasPrefix(name, "MANIFEST-") || strings.HasPrefix(name, "CURRENT.")
+}
+
+// HasStores says whether seid ever ran with this home: it opens its databases
+// before it knows a single block. Whose home that is may have configured it for the
+// chain, and is not to lose that.
+func (h Home) HasStores() (bool, error) {
+	for _, name := range []string{
+		"tendermint", "state_commit", "state_store", "ledger",
+		"blockstore.db", "state.db", "application.db", "committer.db", "pebbledb",
 	} {
-		entries, err := os.ReadDir(dir)
+		entries, err := os.ReadDir(h.join("data", name))
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 		case errors.Is(err, syscall.ENOTDIR):
-			// Some database backends keep a store in one file.
 			return true, nil
 		case err != nil:
-			// Unknown must not read as empty: the caller may be about to overwrite.
-			return false, fmt.Errorf("cannot tell whether the volume holds chain data: %w", err)
+			return false, fmt.Errorf("cannot tell whether seid ever ran on this volume: %w", err)
 		case len(entries) > 0:
 			return true, nil
 		}
 	}
 	return false, nil
+}
+
+// GenesisStates are the databases in which seid keeps what it derived from the
+// genesis file at its first start, and goes on from, whatever the file says later.
+func (h Home) GenesisStates() []string {
+	return []string{h.join("data", "tendermint", "state.db"), h.join("data", "state.db")}
 }

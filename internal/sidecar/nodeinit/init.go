@@ -63,7 +63,7 @@ const (
 	skip action = iota
 	// adopt: this is a node from elsewhere, with all it needs.
 	adopt
-	// fill: there is a chain's data, so nothing that exists is replaced.
+	// fill: seid ran here, so nothing that exists is replaced.
 	fill
 	// create: there is nothing of value but keys.
 	create
@@ -123,7 +123,7 @@ func Init(ctx context.Context, cfg InitConfig) error {
 func look(h seid.Home) (home, error) {
 	var found home
 	var err error
-	if found.data, err = h.HasChainData(); err != nil {
+	if found.data, err = h.HasStores(); err != nil {
 		return home{}, err
 	}
 	for path, there := range map[string]*bool{

@@ -54,7 +54,7 @@ func TestStateSyncIsNotInterrupted(t *testing.T) {
 func (r *rig) chainData() {
 	r.t.Helper()
 	mkdir(r.t, r.home+"/data/tendermint/blockstore.db")
-	r.write("data/tendermint/blockstore.db/CURRENT", []byte("MANIFEST\n"))
+	r.write("data/tendermint/blockstore.db/000005.ldb", []byte("blocks"))
 }
 
 func TestNoStateSyncOnAUsedVolume(t *testing.T) {

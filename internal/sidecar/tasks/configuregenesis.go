@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/url"
+	"os"
 	"strings"
 
 	"github.com/sei-operator/sei-operator/internal/seid"
@@ -111,10 +112,51 @@ func (t *tasks) configureGenesis(ctx context.Context, _ engine.Execution, p Conf
 	if fixed {
 		return nil, genesisFixed()
 	}
+	if !hasData {
+		if err := t.forgetGenesis(ctx, current); err != nil {
+			return nil, err
+		}
+	}
 	if err := t.do("genesis file", staged.commit); err != nil {
 		return nil, volumeError(err)
 	}
 	return genesisResult(true, staged.Genesis), nil
+}
+
+// forgetGenesis takes away what seid derived from the genesis file that is about to
+// be replaced: it would go on from that, and never read the new one. There are no
+// blocks on the volume then. It is moved and not removed, in case somebody knows
+// better; and it comes first, so that a crash leaves nothing that does not fit together.
+func (t *tasks) forgetGenesis(ctx context.Context, replaced *foundGenesis) error {
+	opened, err := t.Home.HasStores()
+	if err != nil {
+		return volumeError(err)
+	}
+	if !opened {
+		return nil
+	}
+	if t.Consent.Wanted() {
+		return engine.Retryable(ReasonSeidRunning, "the genesis file was not replaced: the node may run, so seid might read it meanwhile; hold it first")
+	}
+	if err := t.provenStopped(ctx); err != nil {
+		return err
+	}
+	aside := ".of-another-genesis"
+	if replaced != nil && replaced.err == nil {
+		aside = ".of-genesis-" + replaced.SHA256[:12]
+	}
+	for _, dir := range t.Home.GenesisStates() {
+		if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		err := t.do("genesis state", func() error {
+			return errors.Join(os.RemoveAll(dir+aside), os.Rename(dir, dir+aside))
+		})
+		if err != nil {
+			return volumeError(err)
+		}
+	}
+	return nil
 }
 
 func genesisResult(changed bool, g seid.Genesis) ConfigureGenesisResult {

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/sei-operator/sei-operator/internal/sidecar/supervisor"
 )
 
 func sumOf(text string) string {
@@ -113,6 +115,43 @@ func TestGenesisUnderData(t *testing.T) {
 	if got := done[ConfigureGenesisResult](l, TypeConfigureGenesis, `{"chainId":"sample-1","file":"same.json"}`); !got.Changed {
 		t.Errorf("%+v", got)
 	}
+}
+
+// A node that was started with the wrong genesis file, and never got a block, can be
+// given the right one. What seid derived from the wrong one must not stay behind: seid
+// would go on from that.
+func TestGenesisOfANodeThatNeverGotABlock(t *testing.T) {
+	w := newWorld(t)
+	w.open()
+	w.supervise()
+	l := w.live(nil)
+	w.mountGenesis("other.json", otherGenesis)
+	params := `{"chainId":"sample-1","file":"other.json"}`
+
+	state, process := w.seid()
+	l.fails(ReasonSeidRunning, true, TypeConfigureGenesis, params)
+	if w.read("config/genesis.json") != genesisOf(chainID) || w.read("data/tendermint/state.db/000001.log") == "" {
+		t.Fatal("the genesis file was taken from under a seid that runs")
+	}
+	if _, err := w.client.Stop(t.Context(), supervisor.StopRequest{Instance: state.Instance, SafeWait: supervisor.Duration(patience)}); err != nil {
+		t.Fatal(err)
+	}
+	process.AwaitExit(t)
+
+	if got := done[ConfigureGenesisResult](l, TypeConfigureGenesis, params); !got.Changed || w.read("config/genesis.json") != otherGenesis {
+		t.Errorf("%+v", got)
+	}
+	if w.read("data/tendermint/state.db/CURRENT") != "" {
+		t.Error("seid would go on from what it derived from the wrong genesis file")
+	}
+	aside := "data/tendermint/state.db.of-genesis-" + sumOf(genesisOf(chainID))[:12]
+	if w.read(aside+"/000001.log") == "" {
+		t.Errorf("%s is not there; data/tendermint holds %q", aside, w.entries("data/tendermint"))
+	}
+	if w.read("data/state_store/cosmos/pebbledb/000002.sst") == "" {
+		t.Error("more was taken away than the state of the genesis file")
+	}
+	checkGenesisDir(t, w)
 }
 
 // mirror serves files under names that say how.

@@ -21,6 +21,27 @@ func (w *world) fill() {
 	w.write("wasm/wasm/state/abc", "code")
 }
 
+// open leaves what a seid leaves that was started and never got a block.
+func (w *world) open() {
+	w.t.Helper()
+	for _, store := range []string{"blockstore.db", "evidence.db"} {
+		w.openStore("data/tendermint/" + store)
+	}
+	w.openStore("data/tendermint/state.db")
+	w.write("data/tendermint/state.db/000001.log", "the state that the genesis file describes")
+	w.write("data/state_commit/memiavl/current", "")
+	w.write("data/state_store/cosmos/pebbledb/000002.sst", "the beginning of a snapshot")
+}
+
+func (w *world) openStore(name string) {
+	w.t.Helper()
+	for file, content := range map[string]string{
+		"000001.log": "", "CURRENT": "MANIFEST-000000\n", "LOCK": "", "LOG": "opened", "MANIFEST-000000": "comparer",
+	} {
+		w.write(name+"/"+file, content)
+	}
+}
+
 func (w *world) entries(dir string) []string {
 	w.t.Helper()
 	found, err := os.ReadDir(filepath.Join(string(w.home), dir))

@@ -13,6 +13,8 @@ import (
 
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/sei-operator/sei-operator/internal/seid"
 )
 
 // rpc is a node's RPC.
@@ -129,6 +131,23 @@ func TestConfigureStateSync(t *testing.T) {
 	before := w.read("config/config.toml")
 	if got := done[ConfigureStateSyncResult](l, TypeConfigureStateSync, servers(a, b)); got.Changed || got.Note == "" || w.read("config/config.toml") != before {
 		t.Errorf("with data: %+v", got)
+	}
+}
+
+// A state sync that failed, on a validator above all, is tried again on the same
+// volume, with a block to trust that is not too old.
+func TestStateSyncAfterOneThatFailed(t *testing.T) {
+	w := newWorld(t)
+	w.mount(seid.ModeValidator)
+	l := w.live(nil)
+	a, b := newRPC(t, 5000), newRPC(t, 5000)
+	done[ConfigureStateSyncResult](l, TypeConfigureStateSync, servers(a, b))
+	w.open()
+	a.set(func(r *rpc) { r.height = 900_000 })
+	b.set(func(r *rpc) { r.height = 900_000 })
+	got := done[ConfigureStateSyncResult](l, TypeConfigureStateSync, servers(a, b))
+	if !got.Changed || got.TrustHeight != 898_000 || !strings.Contains(w.read("config/config.toml"), "trust-height = 898000") {
+		t.Errorf("%+v", got)
 	}
 }
 
