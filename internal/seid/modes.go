@@ -89,6 +89,10 @@ func everyNode(intent Intent) Changes {
 		config("priv-validator.key-file"):   "config/priv_validator_key.json",
 		config("priv-validator.state-file"): "data/priv_validator_state.json",
 		config("priv-validator.laddr"):      "",
+		// Whether to look for the own signature in past blocks is decided at every start,
+		// and given as an argument. A height in the file would make seid panic at each
+		// quick restart of a validator, and nobody may override it.
+		config("consensus.double-sign-check-height"): "0",
 		// seid does not start when this differs from the genesis file.
 		client("chain-id"): intent.ChainID,
 		client("node"):     "tcp://127.0.0.1:26657",

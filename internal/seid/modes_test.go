@@ -29,6 +29,7 @@ func TestDesired(t *testing.T) {
 		config("priv-validator.key-file"):                "config/priv_validator_key.json",
 		config("priv-validator.state-file"):              "data/priv_validator_state.json",
 		config("priv-validator.laddr"):                   "",
+		config("consensus.double-sign-check-height"):     "0",
 		app("state-sync.snapshot-interval"):              "0",
 		client("chain-id"):                               "loop-1",
 		client("node"):                                   "tcp://127.0.0.1:26657",

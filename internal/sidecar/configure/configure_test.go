@@ -142,6 +142,25 @@ func TestOlderDocumentIsRefused(t *testing.T) {
 	}
 }
 
+// TestGuardOfAnImportedVolume: seid panics with it when it is restarted soon after it
+// signed. That must not depend on where the volume comes from, nor on when the sidecar
+// that knows of it came: it is put right at the next start.
+func TestGuardOfAnImportedVolume(t *testing.T) {
+	r := newRig(t, t.TempDir())
+	imported := configTOML + "\n[consensus]\ndouble-sign-check-height = 10\n"
+	if err := os.WriteFile(r.home.File(seid.ConfigTOML), []byte(imported), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	document := intent(1, nil)
+	document.Mode = seid.ModeValidator
+	if _, err := r.Apply(document); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(r.config(t), "double-sign-check-height = 0\n") {
+		t.Errorf("the height stays:\n%s", r.config(t))
+	}
+}
+
 // TestMountedDocument: the kubelet refreshes it late, so only a newer serial counts.
 func TestMountedDocument(t *testing.T) {
 	r := newRig(t, t.TempDir())
