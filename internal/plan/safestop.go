@@ -2,9 +2,14 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
+	"github.com/sei-operator/sei-operator/internal/render"
+	"github.com/sei-operator/sei-operator/internal/sidecar/api"
 )
 
 // safeStopPatience is how long a stop waits for the moment at which it is safe. After
@@ -16,15 +21,21 @@ const safeStopPatience = 30 * time.Minute
 //
 // seid must not be stopped before its signal handler is in place, nor between the
 // end of a state sync and the next block: that ruins the volume for good. The
-// sidecar knows. Where it does not answer nobody knows, and nothing is gained by
-// waiting.
+// sidecar knows, as long as seid's parent answers it. Where nobody answers there may be
+// no seid at all: the parent of one that crashed ends with it, and the kubelet, which
+// waits before it starts the next, knows that. So a node that crash-loops is corrected,
+// paused and deleted at once. Should its container start at this very moment, the stop
+// meets the new parent, which holds it back by itself until seid can take it.
 func SafeStop(in Input, since time.Time) (gate *Gate, forced bool) {
 	sidecar, pod := in.Seen.Sidecar, in.Seen.Pod
 	if pod == nil || pod.DeletionTimestamp != nil || sidecar.Connected && sidecar.Status.Seid.SafeToStop {
 		return nil, false
 	}
-	if !sidecar.Connected {
-		return silent(in), false
+	if !sidecar.Connected || sidecar.Status.Seid.State == api.SeidUnknown {
+		if seidContainerEnded(pod) {
+			return nil, false
+		}
+		return silent(in, since), false
 	}
 	if in.Node.Annotations[v1alpha1.AnnotationSkipSafeStop] == "true" {
 		return nil, true
@@ -54,22 +65,38 @@ func HoldsStop(in Input, since time.Time) *Gate {
 	return gate
 }
 
-// silentGrace is how long a sidecar may be silent before it counts as gone. An operator
-// that has just started, or a connection that broke a moment ago, says nothing about
-// seid.
+// seidContainerEnded tells whether the kubelet says that no seid runs. A container that
+// it says nothing about may run.
+func seidContainerEnded(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+		return c.Name == render.ContainerSeid && (c.State.Waiting != nil || c.State.Terminated != nil)
+	})
+}
+
+// silentGrace is how long those who know of seid may be silent before they count as
+// gone; nothing is gained by waiting longer. An operator that has just started, or a
+// connection that broke a moment ago, says nothing about seid.
 const silentGrace = time.Minute
 
-// silent waits for a sidecar that may answer in a moment.
-func silent(in Input) *Gate {
-	left := in.Seen.Sidecar.Lost.Add(silentGrace).Sub(in.Seen.Now)
-	if in.Seen.Sidecar.New {
-		left = silentGrace
+// silent waits for a sidecar, or seid's parent behind it, that may answer in a moment.
+func silent(in Input, since time.Time) *Gate {
+	sidecar, who := in.Seen.Sidecar, "its sidecar"
+	from := sidecar.Lost
+	switch {
+	case sidecar.New:
+		from = in.Seen.Now
+	case sidecar.Connected:
+		who, from = "the supervisor, which is its parent,", sidecar.Status.Seid.Since
+		if from.IsZero() || from.After(in.Seen.Now) {
+			from = since // an older sidecar does not say, and its clock may be ahead of ours
+		}
 	}
+	left := from.Add(silentGrace).Sub(in.Seen.Now)
 	if left <= 0 || in.Node.Annotations[v1alpha1.AnnotationSkipSafeStop] == "true" {
 		return nil
 	}
 	return &Gate{
 		Reason: v1alpha1.ReasonWaitingForSafeStop, After: left,
-		Message: "Whether seid may be stopped is not known at this moment: its sidecar does not answer yet.",
+		Message: fmt.Sprintf("Whether seid may be stopped is not known at this moment: %s does not answer yet. It is stopped when that is known, or in a minute.", who),
 	}
 }

@@ -4,9 +4,12 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
+	"github.com/sei-operator/sei-operator/internal/render"
+	"github.com/sei-operator/sei-operator/internal/sidecar/api"
 )
 
 // unsafe says that seid must not be stopped at this moment.
@@ -18,6 +21,28 @@ func unsafe(why string) edit {
 func lostAgo(ago time.Duration) edit {
 	return sidecar(func(s *Sidecar) { *s = Sidecar{Lost: now.Add(-ago)} })
 }
+
+// supervisorGone says that the sidecar answers, and that seid's parent has not for this
+// long: its container waits for its next start, for example.
+func supervisorGone(ago time.Duration) edit {
+	return sidecar(func(s *Sidecar) { s.Status.Seid = api.Seid{State: api.SeidUnknown, Since: now.Add(-ago)} })
+}
+
+// seidContainer says what the kubelet told of seid's container.
+func seidContainer(state corev1.ContainerState) edit {
+	return onPod(func(p *corev1.Pod) {
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{
+			{Name: "another", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}},
+			{Name: render.ContainerSeid, State: state},
+		}
+	})
+}
+
+var (
+	crashLoops = seidContainer(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}})
+	hasEnded   = seidContainer(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 2}})
+	hasStarted = seidContainer(corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})
+)
 
 func skipsSafeStop(value string) edit { return annotated(v1alpha1.AnnotationSkipSafeStop, value) }
 
@@ -53,6 +78,21 @@ func TestSafeStop(t *testing.T) {
 		"it is not safe, and somebody cares": {in: running(unsafe("x"), skipsSafeStop("false")), gate: waits(30 * time.Minute)},
 		"it has not been safe for a while":   {in: running(unsafe("x")), ago: 30*time.Minute - 1, gate: waits(1)},
 		"it has not been safe for too long":  {in: running(unsafe("x")), ago: 30 * time.Minute, forced: true},
+
+		"it crash-loops, and waits for its next start":                {in: running(supervisorGone(0), crashLoops)},
+		"it crashed just now":                                         {in: running(supervisorGone(0), hasEnded)},
+		"it crashed, and the whole pod with it":                       {in: running(lostAgo(time.Second), crashLoops)},
+		"it crash-loops, and nobody has listened yet":                 {in: running(sidecar(func(s *Sidecar) { *s = Sidecar{New: true} }), crashLoops)},
+		"it crash-loops, and has started again":                       {in: running(unsafe("Booting"), hasStarted), gate: waits(30*time.Minute, "(Booting)")},
+		"it has started again, the kubelet is late":                   {in: running(unsafe("Booting"), crashLoops), gate: waits(30*time.Minute, "(Booting)")},
+		"its parent is silent in a container that runs":               {in: running(supervisorGone(10*time.Second), hasStarted), gate: waits(50*time.Second, "supervisor", "does not answer")},
+		"its parent is silent, the kubelet says nothing":              {in: running(supervisorGone(10 * time.Second)), gate: waits(50 * time.Second)},
+		"its parent has been silent for too long":                     {in: running(supervisorGone(time.Minute), hasStarted)},
+		"its parent is silent, and nobody cares":                      {in: running(supervisorGone(0), hasStarted, skipsSafeStop("true"))},
+		"its parent has been silent since tomorrow, by another clock": {in: running(supervisorGone(-24*time.Hour), hasStarted), ago: time.Minute},
+		"an older sidecar does not say since when": {
+			in: running(hasStarted, sidecar(func(s *Sidecar) { s.Status.Seid = api.Seid{State: api.SeidUnknown} })), ago: 20 * time.Second, gate: waits(40 * time.Second),
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -88,7 +128,9 @@ func TestAPauseAndADeletionWaitForASafeMoment(t *testing.T) {
 		"a pause that stopped the pod stays one": {
 			in: running(paused, unsafe("x"), hasSet(scaled(0))), gate: wantGate{reason: v1alpha1.ReasonPaused},
 		},
-		"neither": {in: running(unsafe("x")), want: 1},
+		"a pause of a node that crash-loops":    {in: running(paused, supervisorGone(0), crashLoops), gate: wantGate{reason: v1alpha1.ReasonPaused}},
+		"a deletion of a node that crash-loops": {in: running(deleted, supervisorGone(0), crashLoops), gate: wantGate{reason: v1alpha1.ReasonTerminating}},
+		"neither":                               {in: running(unsafe("x")), want: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

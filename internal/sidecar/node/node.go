@@ -46,6 +46,8 @@ type Node struct {
 	// anything.
 	state     supervisor.State
 	connected bool
+	// silentSince is since when it does not.
+	silentSince time.Time
 	// connections counts the supervisors that were met, so that a new one is told
 	// from an old one that changed.
 	connections int
@@ -72,7 +74,7 @@ func New(o Options) *Node {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Node{opts: o, changed: make(chan struct{})}
+	return &Node{opts: o, silentSince: o.Clock.Now(), changed: make(chan struct{})}
 }
 
 // Run follows the supervisor and drives it until the context ends. seid is left as
@@ -88,17 +90,25 @@ func (n *Node) Run(ctx context.Context) {
 // follow keeps what the supervisor says.
 func (n *Node) follow(ctx context.Context) {
 	for state, err := range n.opts.Supervisor.Watch(ctx) {
-		n.update(func() {
-			if err == nil && !n.connected {
-				n.connections++
-			}
-			n.connected = err == nil
-			if err == nil {
-				n.state = state
-			}
-		})
+		n.heard(state, err)
 	}
 	n.update(func() { n.connected = false })
+}
+
+// heard keeps what the supervisor said, or that it does not answer.
+func (n *Node) heard(state supervisor.State, err error) {
+	n.update(func() {
+		switch {
+		case err == nil && !n.connected:
+			n.connections++
+		case err != nil && n.connected:
+			n.silentSince = n.opts.Clock.Now()
+		}
+		n.connected = err == nil
+		if err == nil {
+			n.state = state
+		}
+	})
 }
 
 // update changes what is known and tells those who wait.

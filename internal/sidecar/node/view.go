@@ -31,14 +31,14 @@ const longAfter = 5 * time.Second
 // Node tells all that is known, for the API.
 func (n *Node) Node() server.Node {
 	n.mu.Lock()
-	state, connected, sample := n.state, n.connected, n.sample
+	state, connected, silentSince, sample := n.state, n.connected, n.silentSince, n.sample
 	problems := n.problems()
 	free, total := n.free, n.total
 	n.mu.Unlock()
 
 	view := server.Node{
 		Problems: problems, FreeBytes: free, TotalBytes: total,
-		Seid:             seidOf(state, connected, sample),
+		Seid:             seidOf(state, connected, silentSince, sample),
 		Upgrade:          upgradeOf(state, connected, sample, n.opts.Clock.Now()),
 		SigningPublicKey: state.Identity.PublicKey,
 	}
@@ -91,9 +91,11 @@ func (n *Node) nodeID(state supervisor.State) (id, problem string) {
 	return id, ""
 }
 
-func seidOf(state supervisor.State, connected bool, sample sample) api.Seid {
+// seidOf is what is known of the process. Of one whose parent does not answer that is
+// only how the last one ended; whether it may be stopped is not known either.
+func seidOf(state supervisor.State, connected bool, silentSince time.Time, sample sample) api.Seid {
 	if !connected {
-		return api.Seid{State: api.SeidUnknown, LastExit: exitOf(state.LastExit)}
+		return api.Seid{State: api.SeidUnknown, Since: silentSince, LastExit: exitOf(state.LastExit)}
 	}
 	return api.Seid{
 		State: api.SeidState(state.State), Instance: state.Instance, Pid: state.PID, Since: state.Since,
