@@ -35,6 +35,10 @@ type Options struct {
 	// HoldFile, while it exists, keeps blocks from being executed: the node lives and
 	// answers, and its height stands still.
 	HoldFile string
+	// CloseFile, if it exists, says how long the state takes to be closed, such as "4m".
+	CloseFile string
+	// PlansShown is for how long the metrics show a plan that no block came across any more.
+	PlansShown time.Duration
 
 	// HaltHeight and HaltTime are when Halt is called, after the block was committed;
 	// zero means never.
@@ -54,6 +58,8 @@ type Application struct {
 	handlers  handlers
 	snapshots *snapshots
 
+	shown Shown
+
 	mu    sync.Mutex
 	store *store
 	// upgraded says that this block carried out an upgrade.
@@ -69,6 +75,10 @@ func New(options Options) (*Application, error) {
 	if err != nil {
 		return nil, fmt.Errorf("failed to initialize database: %w", err)
 	}
+	if err := checkTorn(filepath.Join(options.DataDir, "state_commit")); err != nil {
+		_ = opened.db.Close()
+		return nil, fmt.Errorf("failed to initialize database: %w", err)
+	}
 	kept, err := openSnapshots(options.SnapshotDir)
 	if err != nil {
 		_ = opened.db.Close()
@@ -77,6 +87,7 @@ func New(options Options) (*Application, error) {
 	return &Application{
 		options: options, log: options.Log, store: opened, snapshots: kept,
 		handlers: handlers{version: options.Version, named: options.Upgrades},
+		shown:    Shown{For: options.PlansShown},
 	}, nil
 }
 
@@ -86,11 +97,24 @@ func New(options Options) (*Application, error) {
 func (a *Application) Close() error {
 	a.writing.Wait()
 	a.mu.Lock()
+	a.log.Info("Closing memiavl db...")
+	a.log.Info("Closing rewrite channel...")
+	if err := rewrite(filepath.Join(a.options.DataDir, "state_commit"), a.options.CloseFile); err != nil {
+		return err
+	}
 	if err := a.snapshots.close(); err != nil {
 		return err
 	}
-	return a.store.db.Close()
+	if err := a.store.db.Close(); err != nil {
+		return err
+	}
+	a.log.Info("Closed memiavl db.")
+	a.log.Info("Pruning manager stopped")
+	return nil
 }
+
+// Shown are the plans that the metrics show.
+func (a *Application) Shown() []Plan { return a.shown.At(time.Now()) }
 
 // Height is that of the last block that was committed.
 func (a *Application) Height() int64 {
@@ -196,6 +220,7 @@ func (a *Application) DeliverTx(request abci.RequestDeliverTx) abci.ResponseDeli
 		return refused(fmt.Errorf("upgrade cannot be scheduled in the past, at height %d", a.store.next.Height))
 	case parsed.plan != nil:
 		a.store.next.Plan = parsed.plan
+		a.shown.note(*parsed.plan, time.Now())
 	default:
 		if err := a.store.set(parsed.key, parsed.value); err != nil {
 			a.die(fmt.Sprintf("cannot read the state: %v", err))

@@ -2,12 +2,14 @@ package app
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	abci "github.com/tendermint/tendermint/abci/types"
 	"github.com/tendermint/tendermint/libs/log"
@@ -228,5 +230,46 @@ func TestHalt(t *testing.T) {
 	}
 	if want := map[int64]int{1: 0, 2: 1, 3: 2}; !maps.Equal(counts, want) {
 		t.Errorf("%v", counts)
+	}
+}
+
+// What the metrics show is what blocks came across; see Shown.
+func TestShown(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1700000000, 0)
+	s := Shown{For: time.Hour}
+	s.note(Plan{Name: "v2", Height: 10}, now)
+	s.note(Plan{Name: "v2", Height: 12}, now)
+	s.note(Plan{Name: "v3", Height: 11}, now.Add(time.Minute))
+	if got := s.At(now.Add(59 * time.Minute)); len(got) != 2 || !slices.Contains(got, Plan{Name: "v2", Height: 12}) {
+		t.Errorf("%+v", got)
+	}
+	if got := s.At(now.Add(time.Hour)); len(got) != 1 || got[0].Name != "v3" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A state that was not closed to the end is not opened again.
+func TestTornState(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	slow := filepath.Join(dir, "slow-close")
+	a := newApp(t, Options{DataDir: dir, CloseFile: slow})
+	block(t, a, 1, "x=1")
+	if err := os.WriteFile(slow, []byte("1ms"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := newApp(t, Options{DataDir: dir}).Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "state_commit", rewriteFile), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	options := Options{DataDir: dir, SnapshotDir: filepath.Join(dir, "snapshots"), Log: log.NewNopLogger()}
+	if _, err := New(options); !errors.Is(err, errTorn) {
+		t.Errorf("it opens: %v", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Plan is an upgrade of the chain that is scheduled.
@@ -100,7 +101,11 @@ func judge(at head, height int64, has func(string) bool) verdict {
 func (a *Application) upgrade() {
 	h := &a.store.next
 	plan := h.Plan
-	switch judge(*h, h.Height, a.handlers.has) {
+	decided := judge(*h, h.Height, a.handlers.has)
+	if plan != nil && decided != tooOld {
+		a.shown.note(*plan, time.Now())
+	}
+	switch decided {
 	case goOn:
 	case apply:
 		a.log.Info("applying upgrade", "name", plan.Name, "at", fmt.Sprintf("height: %d", plan.Height))

@@ -38,6 +38,9 @@ func (d Dir) Genesis() string { return d.Config("genesis.json") }
 // Hold is a file that seid does not have: while it exists, the node executes no block.
 func (d Dir) Hold() string { return d.path("hold-blocks") }
 
+// Close is another one: it says how long the node takes to close its state, such as "4m".
+func (d Dir) Close() string { return d.path("slow-close") }
+
 // UpgradeInfo is what a node leaves that needs another binary.
 func (d Dir) UpgradeInfo() string { return d.path("data", "upgrade-info.json") }
 

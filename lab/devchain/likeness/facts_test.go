@@ -2,6 +2,7 @@ package likeness
 
 import (
 	"context"
+	"io"
 	"os"
 	"os/exec"
 	"regexp"
@@ -15,11 +16,12 @@ import (
 )
 
 // startAsProcessOne starts a node as a container does: as the first process of all.
-func startAsProcessOne(t *testing.T, n *chain.Node, args ...string) *exec.Cmd {
+func startAsProcessOne(t *testing.T, n *chain.Node, log io.Writer, args ...string) *exec.Cmd {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	first := exec.CommandContext(ctx, v1, append([]string{"start", "--home", string(n.Home)}, args...)...)
+	first.Stdout, first.Stderr = log, log
 	first.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWUSER, Pdeathsig: syscall.SIGKILL,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}},
@@ -38,7 +40,7 @@ func TestFact01ExitCodeTwoIsNotUpgradeNeeded(t *testing.T) {
 	t.Parallel()
 	_, n := newSole(t)
 	configure(t, n, nil, map[string]string{"api.enable": "true"})
-	first := startAsProcessOne(t, n)
+	first := startAsProcessOne(t, n, nil)
 	until(t, "RPC is open", func(ctx context.Context) bool { return open(ctx, port(n, "26657")) })
 	if err := first.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -274,7 +276,7 @@ func TestFact09HaltHeightIsNotAStableStop(t *testing.T) {
 		t.Errorf("it halted at %d and then at %d", first, second)
 	}
 	t.Run("as process 1", func(t *testing.T) {
-		again := startAsProcessOne(t, n, "--halt-height", "5")
+		again := startAsProcessOne(t, n, nil, "--halt-height", "5")
 		if err := again.Wait(); err == nil || again.ProcessState.ExitCode() != 2 {
 			t.Errorf("it ended with %v", again.ProcessState)
 		}

@@ -45,6 +45,10 @@ type appSettings struct {
 		KeepRecent int    `mapstructure:"snapshot-keep-recent"`
 		Directory  string `mapstructure:"snapshot-directory"`
 	} `mapstructure:"state-sync"`
+	Telemetry struct {
+		Enabled   bool  `mapstructure:"enabled"`
+		Retention int64 `mapstructure:"prometheus-retention-time"` // in seconds
+	} `mapstructure:"telemetry"`
 	API     endpoint `mapstructure:"api"`
 	GRPC    endpoint `mapstructure:"grpc"`
 	GRPCWeb endpoint `mapstructure:"grpc-web"`

@@ -10,7 +10,9 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
+	"time"
 
 	abciclient "github.com/tendermint/tendermint/abci/client"
 	abci "github.com/tendermint/tendermint/abci/types"
@@ -40,6 +42,7 @@ type node struct {
 	// did not succeed.
 	syncSkipped bool
 	failed      chan error
+	started     atomic.Bool
 }
 
 // Start is "seid start". It returns when the node was told to stop, and an error if
@@ -56,6 +59,7 @@ func Start(ctx context.Context, version string, flags Flags) error {
 		"committed state":                            n.sync.advanced,
 		"state sync failed; shutting down this node": n.syncFailed,
 		"Found local state with non-zero height, skipping state sync": func([]any) { n.syncSkipped = true },
+		foundSignature: n.signedBefore,
 	})
 	if err != nil {
 		return err
@@ -91,12 +95,18 @@ func (n *node) run(ctx context.Context, version string) error {
 	if err := startServices(ctx, n.settings, n.front.facts); err != nil {
 		return err
 	}
-	// Not before this does seid catch a signal.
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
-	n.log.Info(HandlesSignals)
-	n.log.Info("caught signal", "signal", <-signals)
+	n.awaitSignal() // Not before this does seid catch one.
 	return n.stop()
+}
+
+// awaitSignal waits for a signal as seid does: the first is the only one that is caught.
+// The handler is gone before anything is closed, so that the next signal is the end of the
+// process, in the middle of whatever it writes.
+func (n *node) awaitSignal() {
+	signalled, uncatch := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer uncatch()
+	n.log.Info(HandlesSignals)
+	<-signalled.Done()
 }
 
 // open opens the application. Its state is locked: a second process on the same home
@@ -114,7 +124,8 @@ func (n *node) open(version string) error {
 	opened, err := app.New(app.Options{
 		DataDir: s.home.Data(), Version: version, Upgrades: upgrades,
 		SnapshotDir: snapshotDir, SnapshotInterval: s.app.StateSync.Interval, SnapshotKeepRecent: s.app.StateSync.KeepRecent,
-		MinRetainBlocks: s.app.MinRetainBlocks, HoldFile: s.home.Hold(),
+		MinRetainBlocks: s.app.MinRetainBlocks, HoldFile: s.home.Hold(), CloseFile: s.home.Close(),
+		PlansShown: time.Duration(s.app.Telemetry.Retention) * time.Second,
 		HaltHeight: s.app.HaltHeight, HaltTime: s.app.HaltTime, Halt: signalSelf,
 		Log: n.log,
 	})
@@ -122,7 +133,7 @@ func (n *node) open(version string) error {
 		panic(err) // As seid does; also when the disk is full.
 	}
 	n.app = opened
-	return registerMetrics(version, opened.Plan)
+	return registerMetrics(version, s.app.Telemetry.Enabled && s.app.Telemetry.Retention > 0, opened.Shown)
 }
 
 // signalSelf is how seid halts at a height. It takes what was said above about
@@ -195,8 +206,9 @@ func (n *node) startEngine(ctx context.Context) error {
 		n.log.Info("This node needs state sync, going to perform a state sync")
 	}
 	if err := start(n.engine); err != nil {
-		return err
+		return n.orSignedBefore(err)
 	}
+	n.started.Store(true)
 	if synced == nil {
 		return nil
 	}
@@ -277,7 +289,11 @@ func (n *node) stop() error {
 	if err := n.engine.Stop(); err != nil {
 		n.log.Error("failed to stop the node", "err", err)
 	}
-	return n.app.Close()
+	n.log.Info("close any other open resource...")
+	if err := n.app.Close(); err != nil {
+		n.log.Error("error closing database", "err", err) // It ends with 0 all the same.
+	}
+	return nil
 }
 
 // runSeed runs a node that only tells others about peers. It hangs when it is told
@@ -290,11 +306,7 @@ func (n *node) runSeed() error {
 	if err := start(engine); err != nil {
 		return err
 	}
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
-	<-signals
-	signal.Stop(signals)
-	signal.Reset(syscall.SIGTERM, syscall.SIGINT)
+	n.awaitSignal()
 	n.log.Info("Stopping Node")
 	select {}
 }
