@@ -210,15 +210,18 @@ func probeCommand() *cobra.Command {
 	var where places
 	ready := &cobra.Command{
 		Use:   "ready",
-		Short: "Whether the node serves and is not too far behind",
+		Short: "Whether the node serves the newest state of the chain",
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(command.Context(), probeTimeout)
 			defer cancel()
-			return probe.Ready(ctx, seid.Mode(mode), probe.Endpoints{RPC: where.seid(portRPC), P2P: where.seid(portP2P)})
+			return probe.Ready(ctx, probe.Node{
+				Mode: seid.Mode(mode), RPC: where.seid(portRPC), P2P: where.seid(portP2P), Home: seid.Home(where.home),
+			}, time.Now)
 		},
 	}
 	ready.Flags().StringVar(&mode, "mode", environment("SEI_NODE_MODE", string(seid.ModeFullNode)), "mode of the node (SEI_NODE_MODE)")
+	where.addHome(ready)
 	where.addSeidHost(ready)
 	var program string
 	stoppable := &cobra.Command{

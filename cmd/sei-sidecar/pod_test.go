@@ -96,7 +96,7 @@ func newPod(tb testing.TB) *pod {
 // facts are what seid says of itself.
 func facts(maxPeerHeight int64) fakeseid.Facts {
 	return fakeseid.Facts{
-		ChainID: "pacific-1", NodeID: strings.Repeat("0", 40), Height: 100, MaxPeerHeight: maxPeerHeight,
+		ChainID: "pacific-1", NodeID: strings.Repeat("0", 40), Height: 100, MaxPeerHeight: maxPeerHeight, Peers: 1,
 	}
 }
 

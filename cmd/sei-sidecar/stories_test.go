@@ -266,6 +266,11 @@ func TestProbes(t *testing.T) {
 	if ready() == 0 {
 		t.Error("a node 900 blocks behind is ready")
 	}
+	alone := facts(0)
+	alone.Peers = 0
+	if node.Do(t, fakeseid.Tell(alone)); ready() == 0 {
+		t.Error("a node without peers is ready")
+	}
 	sidecar.signal(syscall.SIGKILL)
 	sidecar.wait()
 	if live() == 0 {

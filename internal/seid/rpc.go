@@ -29,8 +29,7 @@ func NewClient(client *http.Client, base string) (*Client, error) {
 	return &Client{http: client, base: parsed}, nil
 }
 
-// Status is what /status says of the node. What it says of a validator is left
-// out: on a full node that is about a key of zeros, not about its own.
+// Status is what /status says of the node.
 type Status struct {
 	NodeID  string
 	Network string
@@ -43,6 +42,9 @@ type Status struct {
 	LatestBlockTime     time.Time
 	EarliestBlockHeight int64
 	MaxPeerBlockHeight  int64
+	// ValidatorAddress is that of the key a validator signs with. On a full node it is
+	// that of a key of zeros, not of its own: it says nothing about who the node is.
+	ValidatorAddress string
 }
 
 // Status asks /status.
@@ -61,6 +63,9 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 			MaxPeerBlockHeight  wireInt   `json:"max_peer_block_height"`
 			CatchingUp          *bool     `json:"catching_up"`
 		} `json:"sync_info"`
+		ValidatorInfo struct {
+			Address string `json:"address"`
+		} `json:"validator_info"`
 	}
 	if _, err := c.get(ctx, "/status", nil, &body); err != nil {
 		return Status{}, err
@@ -77,6 +82,7 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 		LatestBlockTime:     sync.LatestBlockTime,
 		EarliestBlockHeight: int64(sync.EarliestBlockHeight),
 		MaxPeerBlockHeight:  int64(sync.MaxPeerBlockHeight),
+		ValidatorAddress:    body.ValidatorInfo.Address,
 	}, nil
 }
 
@@ -119,7 +125,7 @@ type NetInfo struct {
 	// Known is the number of addresses the node knows, whether or not anybody
 	// answers there.
 	Known int
-	// Connected are the ids of the nodes it is connected to.
+	// Connected are the ids of the nodes it is connected to and exchanges messages with.
 	Connected []string
 }
 
@@ -141,12 +147,41 @@ func (c *Client) NetInfo(ctx context.Context) (NetInfo, error) {
 	}
 	info := NetInfo{Listening: *body.Listening, Known: int(*body.Known)}
 	for _, connection := range body.Connections {
-		// The state is a list, for example "ready,connected".
-		if slices.Contains(strings.Split(connection.State, ","), "connected") {
+		// The state is a list. One that is not ready is still being introduced.
+		state := strings.Split(connection.State, ",")
+		if slices.Contains(state, "connected") && slices.Contains(state, "ready") {
 			info.Connected = append(info.Connected, connection.NodeID)
 		}
 	}
 	return info, nil
+}
+
+// ValidatorSet is who signs the next block.
+type ValidatorSet struct {
+	Total int64
+	// Addresses are those of the first of them.
+	Addresses []string
+}
+
+// Validators asks /validators.
+func (c *Client) Validators(ctx context.Context) (ValidatorSet, error) {
+	var body struct {
+		Total      *wireInt `json:"total"`
+		Validators []struct {
+			Address string `json:"address"`
+		} `json:"validators"`
+	}
+	if _, err := c.get(ctx, "/validators", nil, &body); err != nil {
+		return ValidatorSet{}, err
+	}
+	if body.Total == nil {
+		return ValidatorSet{}, c.incomplete("/validators", "total")
+	}
+	set := ValidatorSet{Total: int64(*body.Total)}
+	for _, validator := range body.Validators {
+		set.Addresses = append(set.Addresses, validator.Address)
+	}
+	return set, nil
 }
 
 // ABCIInfo is what the application says of itself.

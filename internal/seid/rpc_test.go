@@ -56,6 +56,7 @@ var calls = []struct {
 		Status{
 			NodeID: "ef0e", Network: "loop-1", Moniker: "v0", CatchingUp: true, LatestBlockHeight: 289, LatestBlockHash: "AB",
 			LatestBlockTime: time.Date(2026, 11, 1, 10, 0, 0, 5e8, time.UTC), EarliestBlockHeight: 1, MaxPeerBlockHeight: 300,
+			ValidatorAddress: "66687AADF862BD776C8FC18B8E9F8E2008971485",
 		},
 	},
 	{
@@ -66,8 +67,8 @@ var calls = []struct {
 	{
 		"net", func(ctx context.Context, c *Client) (any, error) { return c.NetInfo(ctx) },
 		`{"listening":true,"n_peers":"4","peers":[{"node_id":"a"}],"peer_connections":[
-			{"node_id":"a","state":"ready,connected"},{"node_id":"b","state":"dialing"},{"node_id":"c","state":"disconnected"},{"node_id":"d","state":"connected"}]}`,
-		NetInfo{Listening: true, Known: 4, Connected: []string{"a", "d"}},
+			{"node_id":"a","state":"ready,connected"},{"node_id":"b","state":"dialing"},{"node_id":"c","state":"disconnected"},{"node_id":"d","state":"connected"},{"node_id":"e","state":"ready,connected,evict"}]}`,
+		NetInfo{Listening: true, Known: 4, Connected: []string{"a", "e"}},
 	},
 	{
 		"abci", func(ctx context.Context, c *Client) (any, error) { return c.ABCIInfo(ctx) },
@@ -77,6 +78,11 @@ var calls = []struct {
 	{
 		"block", func(ctx context.Context, c *Client) (any, error) { return c.BlockHash(ctx, 7) },
 		`{"block_id":{"hash":"` + strings.ToLower(hash64) + `"},"block":{"header":{"height":"7"}}}`, hash64,
+	},
+	{
+		"validators", func(ctx context.Context, c *Client) (any, error) { return c.Validators(ctx) },
+		`{"total":"31","validators":[{"address":"A","voting_power":"1"},{"address":"B"}],"count":"2"}`,
+		ValidatorSet{Total: 31, Addresses: []string{"A", "B"}},
 	},
 }
 
@@ -103,7 +109,7 @@ func TestRPCRefusesWhatIsNoAnswer(t *testing.T) {
 		for _, body := range []string{
 			"", "{}", "null", "[]", "7", "<html>", tc.good[:len(tc.good)-1], tc.good + "x",
 			`{"jsonrpc":"2.0","id":1}`, `{"jsonrpc":"2.0","result":null}`, `{"jsonrpc":"2.0","result":{}}`, `{"result":` + tc.good + `}`,
-			strings.NewReplacer(`"7"`, `"x"`, `"289"`, `""`, `"290"`, `null`, `"4"`, `"4.5"`, `"291"`, `true`).Replace(tc.good),
+			strings.NewReplacer(`"7"`, `"x"`, `"289"`, `""`, `"290"`, `null`, `"4"`, `"4.5"`, `"291"`, `true`, `"31"`, `31.5`).Replace(tc.good),
 		} {
 			got, err := tc.call(t.Context(), clientFor(t, &answer{code: 200, body: body}))
 			if err == nil {

@@ -1,12 +1,14 @@
 package fakeseid
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // maxLag is the lag from which /lag_status answers 417.
@@ -19,6 +21,7 @@ func (n *node) handler(endpoint Endpoint) http.Handler {
 		mux.HandleFunc("GET /status", n.answer(status))
 		mux.HandleFunc("GET /lag_status", n.answer(lagStatus))
 		mux.HandleFunc("GET /net_info", n.answer(netInfo))
+		mux.HandleFunc("GET /validators", n.answer(validators))
 		mux.HandleFunc("GET /abci_info", n.answer(abciInfo))
 		mux.HandleFunc("GET /health", n.answer(func(Facts) (int, any) { return http.StatusOK, struct{}{} }))
 	case Metrics:
@@ -56,13 +59,33 @@ func status(f Facts) (int, any) {
 		"sync_info": map[string]any{
 			"latest_block_height":         number(f.Height),
 			"last_committed_block_height": number(f.Height),
-			"latest_block_time":           "2026-01-01T00:00:00Z",
+			"latest_block_time":           blockTime(f),
 			"earliest_block_height":       number(f.Earliest),
 			"max_peer_block_height":       number(f.MaxPeerHeight),
 			"catching_up":                 f.CatchingUp,
 		},
-		// A node that does not validate answers with an all-zero key.
-		"validator_info": map[string]any{"address": "66687AADF862BD776C8FC18B8E9F8E2008971485", "voting_power": "0"},
+		"validator_info": map[string]any{"address": cmp.Or(f.Validator, zeroKey), "voting_power": "0"},
+	}
+}
+
+// zeroKey is the address of an all-zero key, with which a node answers that does not
+// validate.
+const zeroKey = "66687AADF862BD776C8FC18B8E9F8E2008971485"
+
+func blockTime(f Facts) time.Time {
+	if f.BlockTime.IsZero() {
+		return time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
+	}
+	return f.BlockTime
+}
+
+func validators(f Facts) (int, any) {
+	all := []any{}
+	for _, address := range f.Validators {
+		all = append(all, map[string]any{"address": address, "voting_power": "1", "proposer_priority": "0"})
+	}
+	return http.StatusOK, map[string]any{
+		"block_height": number(f.Height), "validators": all, "count": strconv.Itoa(len(all)), "total": strconv.Itoa(len(all)),
 	}
 }
 
@@ -84,8 +107,12 @@ func netInfo(f Facts) (int, any) {
 		peers = append(peers, map[string]any{"node_id": id, "url": "mconn://" + id + "@127.0.0.1:26656"})
 		connections = append(connections, map[string]any{"node_id": id, "state": "ready,connected", "score": "100"})
 	}
+	for i := range f.Known {
+		id := fmt.Sprintf("%040x", f.Peers+i+1)
+		peers = append(peers, map[string]any{"node_id": id, "url": "mconn://" + id + "@192.0.2.1:26656"})
+	}
 	return http.StatusOK, map[string]any{
-		"listening": true, "n_peers": strconv.Itoa(f.Peers), "peers": peers, "peer_connections": connections,
+		"listening": true, "n_peers": strconv.Itoa(len(peers)), "peers": peers, "peer_connections": connections,
 	}
 }
 

@@ -49,7 +49,16 @@ type Facts struct {
 	Earliest      int64  `json:"earliest,omitempty"`
 	MaxPeerHeight int64  `json:"maxPeerHeight,omitempty"`
 	CatchingUp    bool   `json:"catchingUp,omitempty"`
-	Peers         int    `json:"peers,omitempty"`
+	// Peers is the number of connections, Known that of addresses beside them at which
+	// nobody answers.
+	Peers int `json:"peers,omitempty"`
+	Known int `json:"known,omitempty"`
+	// BlockTime is the time in the last block; zero: the first of January of 2026.
+	BlockTime time.Time `json:"blockTime,omitzero"`
+	// Validators are the addresses of the validators, Validator is that of the node's own
+	// key; empty: it is none.
+	Validators []string `json:"validators,omitempty"`
+	Validator  string   `json:"validator,omitempty"`
 	// StateSyncing is the metric of that name, which is absent until seid sets it.
 	StateSyncing *int `json:"stateSyncing,omitempty"`
 	// PlanName and PlanHeight are an upgrade that is scheduled.

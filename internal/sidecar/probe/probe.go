@@ -11,15 +11,12 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"time"
 
 	"github.com/sei-operator/sei-operator/internal/seid"
 	"github.com/sei-operator/sei-operator/internal/sidecar/loopback"
+	"github.com/sei-operator/sei-operator/internal/sidecar/readiness"
 )
-
-// Endpoints are where a node listens, as host:port.
-type Endpoints struct {
-	RPC, P2P string
-}
 
 // newClient makes a client that keeps no connection: a probe is a process of its own.
 func newClient(config *tls.Config) *http.Client {
@@ -56,22 +53,40 @@ func Live(ctx context.Context, addr, loopbackDir string) error {
 	return nil
 }
 
-// Ready asks whether a node serves: whether it is not too far behind its peers or,
-// of a seed, which answers nothing else, whether its p2p port is open.
-func Ready(ctx context.Context, mode seid.Mode, endpoints Endpoints) error {
-	if mode == seid.ModeSeed {
-		return connect(ctx, endpoints.P2P)
+// Node is what a probe knows of the node it asks.
+type Node struct {
+	Mode seid.Mode
+	// RPC and P2P are where it listens, as host:port.
+	RPC, P2P string
+	// Home is where its configuration is, which names others to ask.
+	Home seid.Home
+}
+
+// Ready asks whether a node serves the newest state of the chain or, of a seed, which
+// answers nothing else, whether its p2p port is open.
+//
+// The kubelet calls a pod unready after it failed three times in a row, ten seconds
+// apart: a restart of seid in place, after which it has no peers for a moment, passes
+// unseen.
+func Ready(ctx context.Context, node Node, now func() time.Time) error {
+	if node.Mode == seid.ModeSeed {
+		return connect(ctx, node.P2P)
 	}
-	rpc, err := seid.NewClient(newClient(nil), "http://"+endpoints.RPC)
+	rpc, err := seid.NewClient(newClient(nil), "http://"+node.RPC)
 	if err != nil {
 		return err
 	}
-	status, err := rpc.LagStatus(ctx)
+	facts, err := readiness.Ask(ctx, rpc, func(ctx context.Context, network string) int64 {
+		others := newClient(nil)
+		others.Transport.(*http.Transport).Proxy = http.ProxyFromEnvironment
+		return readiness.Highest(ctx, others, readiness.Witnesses(node.Home), network)
+	}, now)
+	verdict := readiness.Judge(facts)
 	if err != nil {
-		return fmt.Errorf("the node is not ready: %w", err)
+		verdict = readiness.Silent(err)
 	}
-	if status.Lagging {
-		return fmt.Errorf("the node is not ready: at height %d it is %d blocks behind", status.CurrentHeight, status.Lag)
+	if !verdict.Ready {
+		return fmt.Errorf("the node is not ready (%s): %s", verdict.Reason, verdict.Message)
 	}
 	return nil
 }

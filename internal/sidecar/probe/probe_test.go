@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -74,7 +75,7 @@ func oneLine(t *testing.T, err error) {
 }
 
 // node runs a fake seid.
-func node(t *testing.T) (*fakeseid.Process, Endpoints) {
+func node(t *testing.T) (*fakeseid.Process, Node) {
 	t.Helper()
 	control := fakeseid.NewControl(t)
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), fakeseid.Executable(t), "start")
@@ -89,32 +90,102 @@ func node(t *testing.T) (*fakeseid.Process, Endpoints) {
 	})
 	host := fakeseid.Host(t)
 	at := fakeseid.Addresses(host)
-	return control.Next(t), Endpoints{RPC: at[fakeseid.RPC], P2P: at[fakeseid.P2P]}
+	return control.Next(t), Node{RPC: at[fakeseid.RPC], P2P: at[fakeseid.P2P], Home: seid.Home(t.TempDir())}
+}
+
+// now is when all probes of these tests happen.
+func now() time.Time { return time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC) }
+
+func (n Node) as(mode seid.Mode) Node {
+	n.Mode = mode
+	return n
 }
 
 func TestReady(t *testing.T) {
 	p, at := node(t)
-	oneLine(t, Ready(t.Context(), seid.ModeFullNode, at))
-
-	p.Do(t, fakeseid.Open(fakeseid.RPC, at.RPC), fakeseid.Tell(fakeseid.Facts{Height: 100, MaxPeerHeight: 400}))
+	oneLine(t, Ready(t.Context(), at, now))
+	following := fakeseid.Facts{ChainID: "sei", NodeID: "id", Height: 100, MaxPeerHeight: 400, Peers: 1, BlockTime: now()}
+	p.Do(t, fakeseid.Open(fakeseid.RPC, at.RPC), fakeseid.Tell(following))
 	for _, mode := range []seid.Mode{seid.ModeFullNode, seid.ModeValidator, seid.ModeArchive, seid.ModeReplayer} {
-		if err := Ready(t.Context(), mode, at); err != nil {
+		if err := Ready(t.Context(), at.as(mode), now); err != nil {
 			t.Errorf("%s: %v", mode, err)
 		}
 	}
-	p.Do(t, fakeseid.Tell(fakeseid.Facts{Height: 99, MaxPeerHeight: 400}))
-	err := Ready(t.Context(), seid.ModeFullNode, at)
-	if oneLine(t, err); !strings.Contains(err.Error(), "301 blocks behind") {
-		t.Error(err)
+	for what, c := range map[string]struct {
+		facts func(*fakeseid.Facts)
+		lacks string // empty: nothing
+	}{
+		"too far behind":                   {func(f *fakeseid.Facts) { f.Height = 99 }, "at height 99 the node is 301 blocks behind"},
+		"no peer, nothing":                 {func(f *fakeseid.Facts) { *f = fakeseid.Facts{ChainID: "sei", NodeID: "id", CatchingUp: true} }, "height 0"},
+		"no peer":                          {func(f *fakeseid.Facts) { f.Peers, f.Known, f.MaxPeerHeight = 0, 3, 0 }, "no connection to a peer; 3 addresses known"},
+		"the only validator":               {func(f *fakeseid.Facts) { f.Peers, f.Validator, f.Validators = 0, "A", []string{"A"} }, ""},
+		"one of two validators":            {func(f *fakeseid.Facts) { f.Peers, f.Validator, f.Validators = 0, "A", []string{"A", "B"} }, "no connection"},
+		"a node of another only validator": {func(f *fakeseid.Facts) { f.Peers, f.Validators = 0, []string{"A"} }, "no connection"},
+		"behind, by not so many blocks":    {func(f *fakeseid.Facts) { f.BlockTime = now().Add(-432 * time.Second) }, "the last block is 7m12s old, peer height 400, own 100"},
+		"the chain stands still":           {func(f *fakeseid.Facts) { f.BlockTime, f.MaxPeerHeight = now().Add(-time.Hour), 101 }, ""},
+	} {
+		facts := following
+		c.facts(&facts)
+		p.Do(t, fakeseid.Tell(facts))
+		err := Ready(t.Context(), at, now)
+		if c.lacks == "" {
+			if err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+			continue
+		}
+		if oneLine(t, err); err != nil && !strings.Contains(err.Error(), c.lacks) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// TestWitnesses: when the last block is old, others of the chain are asked that seid's
+// configuration names.
+func TestWitnesses(t *testing.T) {
+	p, at := node(t)
+	facts := fakeseid.Facts{ChainID: "sei", NodeID: "id", Height: 100, MaxPeerHeight: 100, Peers: 1, BlockTime: now().Add(-time.Hour)}
+	p.Do(t, fakeseid.Open(fakeseid.RPC, at.RPC), fakeseid.Tell(facts))
+	witness, there := node(t)
+	witness.Do(t, fakeseid.Open(fakeseid.RPC, there.RPC))
+	if err := os.Mkdir(at.Home.ConfigDir(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	// One of them answers nothing, and another one is no address.
+	config := "[statesync]\nrpc-servers = \"http://" + there.P2P + ", " + there.RPC + ",::\"\n"
+	if err := os.WriteFile(at.Home.File(seid.ConfigTOML), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for what, c := range map[string]struct {
+		tells fakeseid.Facts
+		lacks string
+	}{
+		"as high":          {fakeseid.Facts{ChainID: "sei", NodeID: "id", Height: 101}, ""},
+		"higher":           {fakeseid.Facts{ChainID: "sei", NodeID: "id", Height: 102}, "the last block is 1h0m0s old, witness height 102, own 100"},
+		"of another chain": {fakeseid.Facts{ChainID: "other", NodeID: "id", Height: 102}, ""},
+	} {
+		witness.Do(t, fakeseid.Tell(c.tells))
+		err := Ready(t.Context(), at, now)
+		if c.lacks == "" && err != nil || c.lacks != "" && (err == nil || !strings.Contains(err.Error(), c.lacks)) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	// Nobody is asked while the node follows the chain.
+	witness.Do(t, fakeseid.Tell(fakeseid.Facts{ChainID: "sei", NodeID: "id", Height: 1000}))
+	facts.BlockTime = now().Add(-5 * time.Minute)
+	p.Do(t, fakeseid.Tell(facts))
+	if err := Ready(t.Context(), at, now); err != nil {
+		t.Errorf("with a recent block: %v", err)
 	}
 }
 
 func TestReadySeed(t *testing.T) {
 	p, at := node(t)
+	at.Mode = seid.ModeSeed
 	p.Do(t, fakeseid.Open(fakeseid.RPC, at.RPC))
-	oneLine(t, Ready(t.Context(), seid.ModeSeed, at))
+	oneLine(t, Ready(t.Context(), at, now))
 	p.Do(t, fakeseid.Open(fakeseid.P2P, at.P2P))
-	if err := Ready(t.Context(), seid.ModeSeed, at); err != nil {
+	if err := Ready(t.Context(), at, now); err != nil {
 		t.Error(err)
 	}
 }
@@ -128,5 +199,5 @@ func TestReadyEndsWithItsContext(t *testing.T) {
 	defer silent.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	oneLine(t, Ready(ctx, seid.ModeFullNode, Endpoints{RPC: silent.Addr().String()}))
+	oneLine(t, Ready(ctx, Node{RPC: silent.Addr().String()}, now))
 }
