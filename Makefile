@@ -1,9 +1,10 @@
-# Every target does its own set-up: on a fresh Linux machine with Go, "make test"
-# is all it takes.
+# Every target does its own set-up: on a fresh Linux machine with Go and git, "make test"
+# is all it takes. What Go cannot bring, lab/prerequisites looks at first.
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
+.NOTPARALLEL:
 
 CONTROLLER_GEN := go tool -modfile=tools/generate/go.mod controller-gen
 LINT := go tool -modfile=tools/lint/go.mod golangci-lint
@@ -13,27 +14,50 @@ MODULES := $(sort $(dir $(shell git ls-files --cached --others --exclude-standar
 # Those with code of ours; the others only pin what is built from elsewhere.
 CODE_MODULES := . lab lab/devchain
 
+# How the packages of the operator's module are tested. What is in neither list is tested
+# with the race detector.
+TESTS := github.com/sei-operator/sei-operator/test
+# Without the race detector: whoever acts here does so on one goroutine, or is a program that
+# is built without it, such as the API server; it would only make the clients slow.
+WITHOUT_RACE := $(addprefix $(TESTS)/,faults access)
 # Tests with a live chain. They come last and one after the other: what else happens on the
 # machine happens to the chain, too. What they test runs in containers of its own.
-ALONE := $(addprefix github.com/sei-operator/sei-operator/test/,e2e chaos)
+ALONE := $(addprefix $(TESTS)/,e2e chaos)
+# Not from the go command's cache: what these tests start is built by themselves, out of
+# lab, cmd and config, and that cache does not know when it changed.
+NOT_CACHED := -count=1
+
+# Whoever is root has to test everything, and whoever is not is told what is left out.
+ROOT := $(filter 0,$(shell id -u))
+test stories chaos: export SEI_LAB_NODE = $(if $(ROOT),required)
 
 .PHONY: help
 help: ## List the targets.
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+.PHONY: prerequisites-of-tests
+prerequisites-of-tests:
+	@lab/prerequisites --install --without-root make test
+
 .PHONY: test
-test: verify lint ## Everything CI checks: generated files, lint, and all tests with the race detector.
+test: prerequisites-of-tests verify lint ## Everything CI checks: generated files, lint, and all tests.
 	go run -C lab . kube build
-	@if go run -C lab . check; then go run -C lab . build; else echo "*** NOTHING OF A REAL NODE IS TESTED HERE: what is missing is above"; fi
-	@for module in $(CODE_MODULES); do \
+	$(if $(ROOT),go run -C lab . build,@echo "*** NOTHING OF A REAL NODE IS TESTED HERE: you are not root")
+	@echo "== go test -race"
+	@go test -race -timeout 60m $$(go list ./... | grep -v '^$(TESTS)/')
+	@go test -race $(NOT_CACHED) -timeout 60m $$(go list ./test/... | grep -vFx "$$(printf '%s\n' $(WITHOUT_RACE) $(ALONE))")
+	@echo "== go test (without the race detector)"
+	@go test $(NOT_CACHED) -timeout 60m $(WITHOUT_RACE)
+	@for module in lab lab/devchain; do \
 		echo "== go test -race ($$module)"; \
-		(cd $$module && go test -race -timeout 60m $$(go list ./... | grep -vFx "$$(printf '%s\n' $(ALONE))")); \
+		(cd $$module && go test -race $(NOT_CACHED) -timeout 60m ./...); \
 	done
 	@echo "== go test (a real cluster and a live chain)"
-	go test -v -count=1 -p 1 -timeout 60m $(ALONE) # what they start is built by them: no cache knows when it changed
+	go test -v $(NOT_CACHED) -p 1 -timeout 60m $(ALONE)
 
 .PHONY: lab-up
 lab-up: ## Start a real Kubernetes cluster on this machine, with the images of this tree; needs root.
+	$(if $(ROOT),@lab/prerequisites --install make lab-up)
 	go run -C lab . up
 
 .PHONY: lab-down
@@ -42,6 +66,7 @@ lab-down: ## End it, and remove everything of it but the logs.
 
 .PHONY: demo
 demo: ## Show the operator at work: a real cluster, a chain, and the stories it is for; needs root.
+	@lab/prerequisites --install make demo
 	@echo "compiling the demo"
 	@go run ./test/demo
 
@@ -50,11 +75,13 @@ demo-down: lab-down ## End the demo, with its cluster.
 
 .PHONY: stories
 stories: ## Tell all stories end to end, each with its time; needs root. "make test" tells them too.
-	SEI_LAB_NODE=required go test ./test/e2e -v -count=1 -timeout 60m
+	@lab/prerequisites --install make stories
+	go test ./test/e2e -v -count=1 -timeout 60m
 
 .PHONY: chaos
 chaos: ## Let faults happen to a live chain under load: FOR=2m is how long, SEED=1 which; needs root.
-	SEI_LAB_NODE=required go test ./test/chaos -v -count=1 -timeout 0 -args -seed=$(or $(SEED),1) -for=$(or $(FOR),2m)
+	@lab/prerequisites --install make chaos
+	go test ./test/chaos -v -count=1 -timeout 0 -args -seed=$(or $(SEED),1) -for=$(or $(FOR),2m)
 
 REPOSITORY ?= sei-operator.lab
 TAG ?= dev

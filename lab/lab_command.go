@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -45,18 +44,17 @@ func labCheckCommand() *cobra.Command {
 	}
 }
 
-func checkLab(ctx context.Context) error {
-	return errors.Join(node.Check(), build.Runc.CheckLibraries(ctx))
-}
-
 func labBuildCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "build",
-		Short: "Build everything the lab runs into the cache, if it is not there yet",
+		Short: "Build everything the lab runs into the cache, if it is not there yet; needs root",
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			ctx, stop := interruptible(command.Context())
 			defer stop()
+			if err := checkLab(ctx); err != nil {
+				return err
+			}
 			binaries, err := labBinaries(ctx)
 			if err != nil {
 				return err
@@ -84,11 +82,11 @@ Without root it starts a control plane with stand-in nodes, as "kube up" does.`,
 				fmt.Fprint(os.Stderr, withoutRoot)
 				return kubeUp(command)
 			}
-			if err := node.Check(); err != nil {
-				return err
-			}
 			ctx, stop := interruptible(command.Context())
 			defer stop()
+			if err := checkLab(ctx); err != nil {
+				return err
+			}
 			tidyUp(ctx)
 			// Built here, where the person can see it, and kept until the cluster has it.
 			binaries, err := labBinaries(ctx)
@@ -220,11 +218,11 @@ func labRunCommand() *cobra.Command {
 		Short: "Run a real cluster until standard input ends, for tests; needs root",
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			if err := node.Check(); err != nil {
-				return err
-			}
 			ctx, stop := whileInput(command)
 			defer stop()
+			if err := checkLab(ctx); err != nil {
+				return err
+			}
 			dir, err := runDir(ctx, dir)
 			if err != nil {
 				return err
@@ -361,7 +359,6 @@ func labBinaries(ctx context.Context) (node.Binaries, error) {
 	if err != nil {
 		return node.Binaries{}, err
 	}
-	// The node's first: if something is missing on this machine, it is said at once.
 	runtime, err := builder.Runtime(ctx)
 	if err != nil {
 		return node.Binaries{}, err

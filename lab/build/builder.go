@@ -69,9 +69,6 @@ func (b *Builder) Ensure(ctx context.Context, c Component) (*Result, error) {
 	if r, err := use(dir, p.version); !errors.Is(err, os.ErrNotExist) {
 		return r, err
 	}
-	if err := c.CheckLibraries(ctx); err != nil {
-		return nil, err
-	}
 	if err := checkSpace(c.Name, c.space, env[3], env[4], bin); err != nil {
 		return nil, err
 	}

@@ -30,9 +30,8 @@ type Component struct {
 	stamp func(version string) []string
 	// tags are build tags.
 	tags []string
-	// cgo says that there is C in it; libraries are the C libraries it needs.
-	cgo       bool
-	libraries []string
+	// cgo says that there is C in it, for which a compiler and headers have to be there.
+	cgo bool
 }
 
 // The components of the control plane.
@@ -77,9 +76,8 @@ var (
 		Binaries: []string{"runc"},
 		space:    1 * gigabyte,
 		// Without it, every pod with the runtime's seccomp profile is refused.
-		tags:      []string{"seccomp"},
-		cgo:       true,
-		libraries: []string{"libseccomp"},
+		tags: []string{"seccomp"},
+		cgo:  true,
 	}
 	CNI = Component{
 		Name:     "cni",
