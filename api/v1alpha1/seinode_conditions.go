@@ -47,6 +47,14 @@ const (
 	ReasonUpdating ConditionReason = "Updating"
 	// ReasonCatchingUp: seid runs and lags behind the chain.
 	ReasonCatchingUp ConditionReason = "CatchingUp"
+	// ReasonNoBlocks: seid runs and has no block yet.
+	ReasonNoBlocks ConditionReason = "NoBlocks"
+	// ReasonNoPeers: seid is connected with no other node.
+	ReasonNoPeers ConditionReason = "NoPeers"
+	// ReasonBlockTooOld: others have newer blocks, and seid got none for long.
+	ReasonBlockTooOld ConditionReason = "BlockTooOld"
+	// ReasonNetworkStalled: the node is ready; the chain makes no blocks.
+	ReasonNetworkStalled ConditionReason = "NetworkStalled"
 	// ReasonPodNotReady: the pod is there and not ready, for no better-known reason.
 	ReasonPodNotReady ConditionReason = "PodNotReady"
 	// ReasonPodUnreachable: the pod's Kubernetes node does not answer. Nothing is

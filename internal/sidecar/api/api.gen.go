@@ -214,6 +214,20 @@ type Problem struct {
 	Reason string `json:"reason"`
 }
 
+// Readiness Whether the node serves the newest state of the chain. It does not change
+// with every block: what passes by within moments is not told, and numbers in the
+// message are renewed ever more rarely.
+type Readiness struct {
+	// Message What is missing, for a person; with numbers.
+	Message string `json:"message,omitempty,omitzero"`
+
+	// Ready Whether it does.
+	Ready bool `json:"ready"`
+
+	// Reason Why, for a program; CamelCase. Absent while it is not known.
+	Reason string `json:"reason"`
+}
+
 // Seid The seid process.
 type Seid struct {
 	// Instance Names this life of the process; no two have the same.
@@ -230,6 +244,11 @@ type Seid struct {
 
 	// Pid The process id, while there is a process.
 	Pid int `json:"pid,omitempty,omitzero"`
+
+	// Readiness Whether the node serves the newest state of the chain. It does not change
+	// with every block: what passes by within moments is not told, and numbers in the
+	// message are renewed ever more rarely.
+	Readiness Readiness `json:"readiness,omitempty,omitzero"`
 
 	// RPC Whether the RPC of seid answers.
 	RPC bool `json:"rpc"`

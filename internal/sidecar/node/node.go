@@ -55,6 +55,11 @@ type Node struct {
 	sample sample
 	// upgrade is the one that was known at that sample.
 	upgrade api.Upgrade
+	// watch is what was seen of the height, witness what others last claimed, and told
+	// what is said of the node's readiness.
+	watch   watch
+	witness claim
+	told    told
 	// space is how full the data volume is; zero while it is not known.
 	free, total int64
 	// doing is what is being done about seid, and since when; trouble why the last

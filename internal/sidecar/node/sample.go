@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sei-operator/sei-operator/internal/seid"
+	"github.com/sei-operator/sei-operator/internal/sidecar/readiness"
 )
 
 // samplePeriod is how often seid is asked how it is. It is asked over loopback,
@@ -23,6 +24,13 @@ type sample struct {
 	lag     *seid.LagStatus
 	net     *seid.NetInfo
 	metrics *seid.Metrics
+	// seed: it has no RPC to ask.
+	seed bool
+	// sole: it is the only validator. It is asked where nobody is connected.
+	sole bool
+	// witness is the highest block that others claim to have, asked when the last one here
+	// is old; 0: nobody says.
+	witness int64
 }
 
 // keepSampling asks seid at once when its process changes, and then regularly.
@@ -77,14 +85,24 @@ func (n *Node) take(ctx context.Context, alive bool) {
 	n.believe(next)
 }
 
-// believe keeps a sample. It wakes nobody unless RPC began or ceased to answer, or an
-// upgrade came into sight, stands in the way, or is over: what changes with every block
-// is no event.
+// believe keeps a sample. It wakes nobody unless RPC began or ceased to answer, the node
+// became ready or unready, or an upgrade came into sight, stands in the way, or is over:
+// what changes with every block is no event.
 func (n *Node) believe(next sample) {
+	wanted := n.opts.Consent != nil && n.opts.Consent.State().Wanted()
+	now := n.opts.Clock.Now()
 	n.mu.Lock()
-	upgrade := upgradeOf(n.state, n.connected, next, n.opts.Clock.Now())
-	news := (n.sample.status == nil) != (next.status == nil) || n.upgrade != upgrade
-	n.sample, n.upgrade = next, upgrade
+	upgrade := upgradeOf(n.state, n.connected, next, now)
+	if next.status != nil {
+		n.watch = n.watch.next(next.status.LatestBlockHeight, now)
+	}
+	tell := n.told
+	if n.connected {
+		verdict, certain := judge(n.state, wanted, next, n.watch, now)
+		tell = n.told.next(verdict, certain, now)
+	}
+	news := (n.sample.status == nil) != (next.status == nil) || n.upgrade != upgrade || n.told.Verdict != tell.Verdict
+	n.sample, n.upgrade, n.told = next, upgrade, tell
 	n.mu.Unlock()
 	if news {
 		n.update(func() {})
@@ -100,7 +118,13 @@ func (n *Node) ask(ctx context.Context) sample {
 		}
 		if info, err := n.opts.RPC.NetInfo(ctx); err == nil {
 			s.net = &info
+			s.sole = len(info.Connected) == 0 && status.LatestBlockHeight > 0 && readiness.Sole(ctx, n.opts.RPC, status)
 		}
+		if s.lag != nil && s.net != nil {
+			n.compare(ctx, &s)
+		}
+	} else {
+		s.seed = readiness.IsSeed(n.opts.Home)
 	}
 	// Also without RPC: during a state sync the metrics are all there is.
 	if metrics, err := n.scrape(ctx); err == nil {

@@ -32,7 +32,7 @@ const longAfter = 5 * time.Second
 func (n *Node) Node() server.Node {
 	n.mu.Lock()
 	state, connected, silentSince, sample := n.state, n.connected, n.silentSince, n.sample
-	problems := n.problems()
+	problems, told := n.problems(), n.told
 	free, total := n.free, n.total
 	n.mu.Unlock()
 
@@ -44,6 +44,7 @@ func (n *Node) Node() server.Node {
 	}
 	if connected {
 		view.SignHeight = new(state.SignHeight)
+		view.Seid.Readiness = readinessOf(told)
 	}
 	view.NodeID, view.NodeIDProblem = n.nodeID(state)
 	if record, err := n.opts.Config.Record(); err != nil {

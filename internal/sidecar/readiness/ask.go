@@ -74,21 +74,29 @@ func Sole(ctx context.Context, rpc *seid.Client, status seid.Status) bool {
 	return err == nil && set.Total == 1 && len(set.Addresses) == 1 && set.Addresses[0] != "" && set.Addresses[0] == status.ValidatorAddress
 }
 
-// Witnesses are the RPC servers that seid's configuration names for a state sync: others
-// of the same chain that a person chose.
-func Witnesses(home seid.Home) []string {
+// IsSeed tells whether seid's configuration makes the node a seed, which answers nothing.
+func IsSeed(home seid.Home) bool { return configured(home, "mode") == "seed" }
+
+// configured is a text in seid's configuration; empty: it is not there.
+func configured(home seid.Home, path ...string) string {
 	text, err := os.ReadFile(home.File(seid.ConfigTOML))
 	if err != nil {
-		return nil
+		return ""
 	}
 	doc, err := toml.Decode(text)
 	if err != nil {
-		return nil
+		return ""
 	}
-	value, _ := toml.Lookup(doc, toml.Path{"statesync", "rpc-servers"})
-	list, _ := value.(string)
+	value, _ := toml.Lookup(doc, path)
+	found, _ := value.(string)
+	return found
+}
+
+// Witnesses are the RPC servers that seid's configuration names for a state sync: others
+// of the same chain that a person chose.
+func Witnesses(home seid.Home) []string {
 	var servers []string
-	for server := range strings.SplitSeq(list, ",") {
+	for server := range strings.SplitSeq(configured(home, "statesync", "rpc-servers"), ",") {
 		if server = strings.TrimSpace(server); server == "" || len(servers) == maxWitnesses {
 			continue
 		}
