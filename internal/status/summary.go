@@ -38,7 +38,7 @@ func summary(in Input) verdict {
 		}
 		return *found
 	}
-	return verdict{Gate: plan.Gate{Reason: v1alpha1.ReasonRunning, Message: "The pod is ready and the node follows the chain."}, ready: true}
+	return whenReady(in)
 }
 
 // asBefore is the verdict that was last written.
@@ -275,19 +275,4 @@ func sidecarTrouble(in Input) *verdict {
 		return because(v1alpha1.ReasonNotApproved, "The node is not approved to run on this volume, which another SeiNode was approved on: create a SeiNodeTask of kind MarkReady if it shall.")
 	}
 	return nil
-}
-
-// notReady tells a node that catches up from one whose pod is not ready for another
-// reason. Readiness is the kubelet's word: it asks seid how far it is behind.
-func notReady(in Input) *verdict {
-	pod := in.Seen.Pod
-	switch {
-	case plan.PodReady(pod):
-		return nil
-	case pod.DeletionTimestamp != nil:
-		return because(v1alpha1.ReasonPodNotReady, "The pod %s is ending.", pod.Name)
-	case in.Seen.Sidecar.Connected && in.Seen.Sidecar.Status.Seid.State == api.SeidRunning:
-		return because(v1alpha1.ReasonCatchingUp, "seid runs and is not yet near the head of the chain.")
-	}
-	return because(v1alpha1.ReasonPodNotReady, "The pod %s is not ready.", pod.Name)
 }

@@ -84,6 +84,8 @@ func readyChanged(before, after *v1alpha1.SeiNodeStatus) *scope.Event {
 	switch {
 	case ready == nil, was != nil && was.Status == ready.Status && was.Reason == ready.Reason:
 		return nil
+	case ready.Reason == string(v1alpha1.ReasonNetworkStalled):
+		return told(true, ready.Reason, "%s", ready.Message)
 	case ready.Status == metav1.ConditionTrue:
 		return told(false, "Ready", "%s", ready.Message)
 	case quiet[v1alpha1.ConditionReason(ready.Reason)]:
@@ -108,6 +110,7 @@ func fellIntoTrouble(before, after *v1alpha1.SeiNodeStatus, kind v1alpha1.Condit
 var quiet = map[v1alpha1.ConditionReason]bool{
 	v1alpha1.ReasonBootstrapping: true, v1alpha1.ReasonUpdating: true, v1alpha1.ReasonPlanFailed: true,
 	v1alpha1.ReasonPodNotReady: true, v1alpha1.ReasonCatchingUp: true, v1alpha1.ReasonNotApproved: true,
+	v1alpha1.ReasonNoBlocks: true,
 }
 
 // troubles are reasons that are worth a warning.
@@ -117,4 +120,5 @@ var troubles = map[v1alpha1.ConditionReason]bool{
 	v1alpha1.ReasonVolumeInUse: true, v1alpha1.ReasonSecretNotFound: true, v1alpha1.ReasonKeyIdentityChanged: true,
 	v1alpha1.ReasonSecretTerminating: true, v1alpha1.ReasonKeyMalformed: true, v1alpha1.ReasonKeyInUse: true,
 	v1alpha1.ReasonDiskNearlyFull: true, v1alpha1.ReasonDataVolumeTerminating: true, v1alpha1.ReasonExpansionFailed: true,
+	v1alpha1.ReasonNoPeers: true, v1alpha1.ReasonBlockTooOld: true,
 }

@@ -1,0 +1,64 @@
+package status
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/sei-operator/sei-operator/api/v1alpha1"
+	"github.com/sei-operator/sei-operator/internal/plan"
+	"github.com/sei-operator/sei-operator/internal/sidecar/api"
+)
+
+// tells is what a sidecar says of the node's readiness.
+func tells(ready bool, reason, message string) edit {
+	return sidecar(func(s *plan.Sidecar) {
+		s.Status.Seid.Readiness = api.Readiness{Ready: ready, Reason: reason, Message: message}
+	})
+}
+
+func TestReadyNeedsTheSidecarToo(t *testing.T) {
+	removed := tells(false, "NoBlocks", "height 0: seid has no block yet")
+	lonely := tells(false, "NoPeers", "no connection to a peer; 3 addresses known")
+	stalled := tells(true, "NetworkStalled", "the last block is 7m12s old")
+	for what, c := range map[string]struct {
+		edits  []edit
+		ready  bool
+		reason v1alpha1.ConditionReason
+		says   string
+	}{
+		"both say so":                             {[]edit{tells(true, "Following", "")}, true, v1alpha1.ReasonRunning, "follows the chain"},
+		"the pod's word is of before a reset":     {[]edit{removed}, false, v1alpha1.ReasonNoBlocks, "height 0"},
+		"it is held, and the pod's word is older": {[]edit{holds, tells(false, "NotRunning", "seid does not run")}, false, v1alpha1.ReasonHeld, "hold"},
+		"it was held a moment ago":                {[]edit{tells(false, "NotRunning", "seid does not run")}, false, v1alpha1.ReasonPodNotReady, "seid does not run"},
+		"nobody is connected":                     {[]edit{lonely, notReadyPod}, false, v1alpha1.ReasonNoPeers, "3 addresses known"},
+		"others have newer blocks":                {[]edit{tells(false, "BlockTooOld", "peer height 1234, own 1200"), notReadyPod}, false, v1alpha1.ReasonBlockTooOld, "own 1200"},
+		"it catches up":                           {[]edit{tells(false, "CatchingUp", "900 blocks behind"), notReadyPod}, false, v1alpha1.ReasonCatchingUp, "900 blocks behind"},
+		"a reason that nobody here knows":         {[]edit{tells(false, "Sleepy", "it sleeps"), notReadyPod}, false, v1alpha1.ReasonPodNotReady, "it sleeps"},
+		"the kubelet is not convinced yet":        {[]edit{tells(true, "Following", ""), notReadyPod}, false, v1alpha1.ReasonPodNotReady, "node-0"},
+		"the chain stands still":                  {[]edit{stalled}, true, v1alpha1.ReasonNetworkStalled, "7m12s"},
+		"the chain stands still for an upgrade":   {[]edit{stalled, upgrade(true)}, false, v1alpha1.ReasonUpgradeHalted, "v7"},
+		"the sidecar is silent":                   {[]edit{removed, silent}, true, v1alpha1.ReasonRunning, ""},
+	} {
+		in := running(c.edits...)
+		Set(in)
+		got := find(t, in, v1alpha1.ConditionReady)
+		if got.Status != isTrue(c.ready) || got.Reason != string(c.reason) {
+			t.Errorf("%s: %s %s: %s", what, got.Status, got.Reason, got.Message)
+		}
+		says(t, got.Message, c.says)
+	}
+}
+
+// TestAChainThatStandsStillIsAWarning: the node is ready all the time.
+func TestAChainThatStandsStillIsAWarning(t *testing.T) {
+	before := running(said(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonRunning))
+	after := running(tells(true, "NetworkStalled", "the last block is 7m12s old"))
+	Set(after)
+	for _, event := range Transitions(before.Persisted, &after.Node.Status) {
+		if event.Reason == string(v1alpha1.ReasonNetworkStalled) && event.Warning {
+			return
+		}
+	}
+	t.Error("nobody is told")
+}
