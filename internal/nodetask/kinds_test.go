@@ -131,19 +131,7 @@ func TestASidecarTellsBeforeTheTaskIsGivenUp(t *testing.T) {
 func TestAResyncEndsItsOwnHold(t *testing.T) {
 	w := &stage{task: restart(asResync, began(0)), node: runningNode()}
 	own := StepID(w.task, resyncHold)
-	w.answers = map[uuid.UUID]Answer{own: {SubmittedAt: now}}
-	same(t, "the release", params(t, w, resyncRelease), `{"asked":"2026-03-04T05:06:07Z"}`)
-
-	release := KindOf(w.task).Step(resyncRelease)
-	w.answers[own] = Answer{Waits: "Waits for the sidecar."}
-	_, err := release.Params(t.Context(), w)
-	if got, back := OutcomeOf(Answer{}, err); back != nil || got != Waits(notYetPause, "Waits for the sidecar.") {
-		t.Errorf("while nobody answers: %+v, %v", got, back)
-	}
-	w.answers[own] = Answer{Reason: "NotFound"}
-	if _, err := release.Params(t.Context(), w); !isFailure(err) {
-		t.Errorf("when nobody knows: %v", err)
-	}
+	same(t, "the release", params(t, w, resyncRelease), `{"hold":"`+own.String()+`"}`)
 
 	hold := KindOf(w.task).Step(resyncHold)
 	for _, c := range []struct {

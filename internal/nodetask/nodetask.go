@@ -82,7 +82,7 @@ type World interface {
 	// PatchImage gives the node another image.
 	PatchImage(ctx context.Context, image string) error
 	// OnSidecar has a node's sidecar carry out a task. It is submitted once, whoever
-	// asks how often. Params may be nil to ask only.
+	// asks how often.
 	OnSidecar(ctx context.Context, node *v1alpha1.SeiNode, id uuid.UUID, taskType string, params func() (any, error)) (Answer, error)
 	// Cancel ends a task on a node and has it forgotten. One that is not there is no
 	// error.
@@ -109,7 +109,6 @@ type Answer struct {
 	// Reason is empty when it succeeded.
 	Reason, Message string
 	Result          json.RawMessage
-	SubmittedAt     time.Time
 }
 
 // Failure is why a task ends without success.

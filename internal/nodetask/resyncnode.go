@@ -97,15 +97,6 @@ func heldByUs(ctx context.Context, w World, result json.RawMessage, _ *v1alpha1.
 }
 
 // releaseOwnHold ends the hold of this task and no later one.
-func releaseOwnHold(ctx context.Context, w World) (any, error) {
-	own, err := w.OnSidecar(ctx, w.Node(), StepID(w.Task(), resyncHold), tasks.TypeMarkNotReady, nil)
-	switch {
-	case err != nil:
-		return nil, err
-	case own.Waits != "":
-		return nil, &NotYet{Message: own.Waits}
-	case own.SubmittedAt.IsZero():
-		return nil, fails(v1alpha1.ReasonTaskFailed, "The sidecar does not know any more when this task held the node, so the hold may be somebody else's.")
-	}
-	return tasks.ReleaseHold{Asked: own.SubmittedAt}, nil
+func releaseOwnHold(_ context.Context, w World) (any, error) {
+	return tasks.ReleaseHold{Hold: StepID(w.Task(), resyncHold)}, nil
 }

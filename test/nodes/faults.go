@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/sei-operator/sei-operator/internal/sidecar/api"
 	"github.com/sei-operator/sei-operator/internal/sidecar/consent"
@@ -97,16 +96,16 @@ func (n *Node) Unapprove() {
 
 // Hold holds the node, as somebody does whom the operator knows nothing of.
 func (n *Node) Hold(reason string) {
-	n.onConsent(func(c *consent.Consent) error { return c.Hold("", reason, time.Now()) })
+	n.onConsent(func(c *consent.Consent, sequence uint64) error { return c.Hold("", reason, sequence) })
 }
 
 // Release ends a hold.
 func (n *Node) Release() {
-	n.onConsent(func(c *consent.Consent) error { return c.Release(time.Now()) })
+	n.onConsent(func(c *consent.Consent, sequence uint64) error { return c.Release(consent.Release{Sequence: sequence}) })
 }
 
 // onConsent acts on the consent of the sidecar that runs, or on the volume of the last.
-func (n *Node) onConsent(act func(*consent.Consent) error) {
+func (n *Node) onConsent(act func(c *consent.Consent, sequence uint64) error) {
 	l, v := n.current()
 	if v == nil {
 		n.fleet.t.Errorf("%s has no volume yet that could keep a hold", n.key)
@@ -120,7 +119,7 @@ func (n *Node) onConsent(act func(*consent.Consent) error) {
 		} else if c, err = consent.Open(v.dir, "somebody", nil); err != nil {
 			return
 		}
-		err = act(c)
+		err = act(c, v.tasks.next())
 	}
 	if l == nil {
 		onVolume(nil)

@@ -63,14 +63,25 @@ func (m *memory) Put(t store.Task) (store.Task, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if t.Seq == 0 {
-		m.last++
-		t.Seq = m.last
+		t.Seq = m.place()
 	}
 	if old := m.tasks[t.ID]; old.Run != t.Run || t.Status != store.Running {
 		delete(m.checkpoints, t.ID)
 	}
 	m.tasks[t.ID] = t
 	return t, nil
+}
+
+// next is a place in the order for what is asked of the node beside its tasks.
+func (m *memory) next() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.place()
+}
+
+func (m *memory) place() uint64 {
+	m.last++
+	return m.last
 }
 
 func (m *memory) Delete(id uuid.UUID) error {

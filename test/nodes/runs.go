@@ -83,7 +83,7 @@ func (s *sidecar) markReady(_ context.Context, _ engine.Execution, p tasks.MarkR
 
 func (s *sidecar) markNotReady(_ context.Context, x engine.Execution, p tasks.MarkNotReady) (any, error) {
 	before := s.consent.State()
-	if err := s.consent.Hold(x.ID().String(), p.Reason, x.SubmittedAt()); err != nil {
+	if err := s.consent.Hold(x.ID().String(), p.Reason, x.Sequence()); err != nil {
 		return nil, engine.Retryable(tasks.ReasonVolumeError, "%w", err)
 	}
 	s.seid.settle()
@@ -96,7 +96,7 @@ func (s *sidecar) markNotReady(_ context.Context, x engine.Execution, p tasks.Ma
 
 func (s *sidecar) releaseHold(_ context.Context, x engine.Execution, p tasks.ReleaseHold) (any, error) {
 	before := s.consent.State()
-	switch err := s.consent.Release(p.Of(x.SubmittedAt())); {
+	switch err := s.consent.Release(p.Of(x)); {
 	case errors.Is(err, consent.ErrHeldLater):
 		return nil, engine.Terminal(tasks.ReasonSuperseded, "%w", err)
 	case err != nil:

@@ -122,9 +122,6 @@ func (w *world) OnSidecar(ctx context.Context, node *v1alpha1.SeiNode, id uuid.U
 	key := keyOf(node)
 	result, err := w.Agents.Task(ctx, key, id, 0)
 	if agents.NotFound(err) {
-		if params == nil {
-			return nodetask.Answer{Reason: api.ReasonNotFound, Message: "the sidecar does not know it"}, nil
-		}
 		answer, err := w.submit(ctx, node, id, taskType, params)
 		if err != nil || answer.Waits != "" || answer.Reason != "" {
 			return answer, err
@@ -139,7 +136,7 @@ func answerOf(node *v1alpha1.SeiNode, result api.TaskResult, err error) nodetask
 	if err != nil {
 		return unanswered(node, err)
 	}
-	answer := nodetask.Answer{Result: result.Result, SubmittedAt: result.SubmittedAt}
+	answer := nodetask.Answer{Result: result.Result}
 	switch result.Status {
 	case api.TaskCompleted:
 	case api.TaskFailed:

@@ -54,12 +54,16 @@ func (a Approval) validate() error {
 
 // Hold says since when and why the node must not run.
 type Hold struct {
-	Since time.Time `json:"since"`
-	// Asked is when the latest hold was asked for. A release that was asked for
-	// earlier does not end it.
-	Asked  time.Time `json:"asked"`
+	Since  time.Time `json:"since"`
 	TaskID string    `json:"taskId"`
 	Reason string    `json:"reason"`
+	// Sequence is the place of the latest hold among all that was asked of this node,
+	// and LatestTaskID who asked. A release that came before does not end it. No clock
+	// decides that: one that was wrong for an hour would keep a node from being
+	// released, or release a node that was held anew. It is 0 in a file of a sidecar
+	// that went by the clock.
+	Sequence     uint64 `json:"sequence,omitempty"`
+	LatestTaskID string `json:"latestTaskId,omitempty"`
 }
 
 func (h Hold) validate() error {
@@ -263,16 +267,29 @@ func (c *Consent) Approve(publicKey, nodeID string) error {
 	return nil
 }
 
-// Hold keeps the node from running until it is released. A node that is held
-// already stays held for the reason it has. asked is when the hold was asked for.
-func (c *Consent) Hold(taskID, reason string, asked time.Time) error {
+// Sequence is the place of the hold in the order of what was asked of this node; 0 for
+// none. Whoever gives out places goes on behind it, also when all else is forgotten:
+// otherwise no release would ever come after this hold.
+func (c *Consent) Sequence() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	next := Hold{Since: c.now(), Asked: asked, TaskID: taskID, Reason: reason}
+	if c.hold == nil {
+		return 0
+	}
+	return c.hold.Sequence
+}
+
+// Hold keeps the node from running until it is released. A node that is held
+// already stays held for the reason it has. sequence is the place of this hold in the
+// order of what was asked of the node.
+func (c *Consent) Hold(taskID, reason string, sequence uint64) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	next := Hold{Since: c.now(), TaskID: taskID, Reason: reason, Sequence: sequence, LatestTaskID: taskID}
 	if c.hold != nil {
 		next = *c.hold
-		if asked.After(next.Asked) {
-			next.Asked = asked
+		if sequence >= next.Sequence {
+			next.Sequence, next.LatestTaskID = sequence, taskID
 		}
 	}
 	// Written also where it is known: a release that failed half way may have taken
@@ -296,12 +313,31 @@ func (c *Consent) Hold(taskID, reason string, asked time.Time) error {
 	return nil
 }
 
+// Release is the wish to end a hold.
+type Release struct {
+	// Sequence is its place in the order of what was asked of the node.
+	Sequence uint64
+	// Resumed: an earlier sidecar took it. It may be older than a hold whose own place
+	// is not known.
+	Resumed bool
+	// Of is the task whose hold is meant; one that somebody else asked for later stays.
+	// Empty: whoever asked.
+	Of string
+}
+
+// ends tells whether this release is about the hold; nil is one that cannot be read.
+func (r Release) ends(hold *Hold) bool {
+	if hold == nil || hold.Sequence == 0 {
+		return !r.Resumed
+	}
+	return r.Sequence >= hold.Sequence && (r.Of == "" || r.Of == hold.LatestTaskID)
+}
+
 // Release ends a hold, and nothing else does. The node runs again if it is approved.
-// asked is when the release was asked for: it does not end a later hold.
-func (c *Consent) Release(asked time.Time) error {
+func (c *Consent) Release(r Release) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.hold != nil && asked.Before(c.hold.Asked) {
+	if c.held && !r.ends(c.hold) {
 		return ErrHeldLater
 	}
 	if err := c.dir.remove(holdFile); err != nil {

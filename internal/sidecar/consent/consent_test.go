@@ -51,23 +51,24 @@ func TestANodeRunsWhenApprovedAndNotHeld(t *testing.T) {
 	}
 	at := time.Unix(1e9, 5).UTC()
 	approval := &Approval{NodeUID: uid, PublicKey: key, NodeID: nodeID, ApprovedAt: at}
-	hold := &Hold{Since: at, TaskID: "task-1", Reason: "because"}
+	hold := &Hold{Since: at, TaskID: "task-1", Reason: "because", Sequence: 1, LatestTaskID: "task-1"}
 
 	expect(State{})
 	must(t, c.Approve(key, nodeID))
 	expect(State{Approved: true, Approval: approval})
-	must(t, c.Hold("task-1", "because", time.Time{}))
+	must(t, c.Hold("task-1", "because", 1))
 	expect(State{Approved: true, Approval: approval, Held: true, Hold: hold})
-	must(t, c.Hold("task-2", "another reason", time.Time{}))
+	must(t, c.Hold("task-2", "another reason", 2))
+	hold.Sequence, hold.LatestTaskID = 2, "task-2"
 	expect(State{Approved: true, Approval: approval, Held: true, Hold: hold})
 	for _, c := range []*Consent{c, open(t, dir)} {
 		if err := c.Approve("key-2", nodeID); !errors.Is(err, ErrHeld) {
 			t.Errorf("a held node was approved: %v", err)
 		}
 	}
-	must(t, c.Release(time.Time{}))
+	must(t, c.Release(Release{Sequence: 3}))
 	expect(State{Approved: true, Approval: approval})
-	must(t, c.Release(time.Time{}))
+	must(t, c.Release(Release{Sequence: 3}))
 	must(t, c.Approve("", "node-2"))
 	expect(State{Approved: true, Approval: &Approval{NodeUID: uid, NodeID: "node-2", ApprovedAt: at}})
 	if err := c.Approve(key, ""); err == nil {
@@ -125,8 +126,8 @@ func TestWhatIsOnTheDisk(t *testing.T) {
 				t.Errorf("forbidden: %v in %+v", got.Forbidden(), got)
 			}
 			// Every state can be left.
-			must(t, o.Hold("task", "still", time.Time{}))
-			must(t, o.Release(time.Time{}))
+			must(t, o.Hold("task", "still", 1))
+			must(t, o.Release(Release{Sequence: 1}))
 			must(t, o.Approve(key, nodeID))
 			if got := open(t, dir).State(); !got.Wanted() || len(got.Problems) != 0 {
 				t.Errorf("it cannot be repaired: %+v", got)
@@ -163,8 +164,8 @@ func TestChangesAreTold(t *testing.T) {
 	c := open(t, t.TempDir())
 	for _, change := range []func() error{
 		func() error { return c.Approve(key, nodeID) },
-		func() error { return c.Hold("t", "r", time.Time{}) },
-		func() error { return c.Release(time.Time{}) },
+		func() error { return c.Hold("t", "r", 1) },
+		func() error { return c.Release(Release{Sequence: 1}) },
 	} {
 		changed := c.Changed()
 		must(t, change())
@@ -187,9 +188,9 @@ func TestTheOrderOfWriting(t *testing.T) {
 		steps = append(steps, step)
 		return nil
 	}
-	must(t, c.Hold("t", "r", time.Time{}))
-	must(t, c.Hold("t", "r", time.Time{}))
-	must(t, c.Release(time.Time{}))
+	must(t, c.Hold("t", "r", 1))
+	must(t, c.Hold("t", "r", 1))
+	must(t, c.Release(Release{Sequence: 1}))
 	want := []string{
 		"mkdir", "create", "write", "sync file", "rename", "sync directory",
 		// A hold that is known may not be there, after a release that failed half way.
@@ -222,21 +223,21 @@ func TestEveryStepMayFail(t *testing.T) {
 			failOn("")
 			must(t, c.Approve(key, nodeID))
 			failOn(failing)
-			if err := c.Hold("t", "r", time.Time{}); failing != "remove" && !errors.Is(err, full) {
+			if err := c.Hold("t", "r", 1); failing != "remove" && !errors.Is(err, full) {
 				t.Errorf("held with %v", err)
 			}
 			if now, next := c.State().Held, open(t, dir).State().Held; now != next {
 				t.Errorf("held: %t, and after a restart: %t", now, next)
 			}
 			failOn("")
-			must(t, c.Hold("t", "r", time.Time{}))
+			must(t, c.Hold("t", "r", 1))
 			failOn(failing)
-			err := c.Release(time.Time{})
+			err := c.Release(Release{Sequence: 1})
 			if releases := failing != "remove" && failing != "sync directory"; releases != (err == nil) || releases != c.Wanted() {
 				t.Errorf("released with %v, wanted: %t", err, c.Wanted())
 			}
 			failOn("")
-			must(t, c.Release(time.Time{}))
+			must(t, c.Release(Release{Sequence: 1}))
 			if !c.Wanted() {
 				t.Error("not wanted after a release")
 			}
@@ -265,23 +266,51 @@ func TestAnApprovalAfterOneThatFailedHalfWay(t *testing.T) {
 	}
 }
 
-// TestAnOlderReleaseDoesNotEndALaterHold: also after the sidecar that knew of both is
-// gone.
-func TestAnOlderReleaseDoesNotEndALaterHold(t *testing.T) {
-	dir := t.TempDir()
-	at := func(minute int) time.Time { return time.Date(2026, 1, 2, 3, minute, 0, 0, time.UTC) }
-	c := open(t, dir)
-	must(t, c.Hold("first", "r", at(1)))
-	must(t, c.Hold("second", "r", at(3)))
-	for range 2 {
-		if err := c.Release(at(2)); !errors.Is(err, ErrHeldLater) || !c.State().Held {
-			t.Fatalf("released with %v", err)
-		}
-		c = open(t, dir)
+// TestWhichHoldsAReleaseEnds: those before it in the order of what was asked, also after
+// the sidecar that knew of both is gone. No clock is asked.
+func TestWhichHoldsAReleaseEnds(t *testing.T) {
+	const byTheClock = `{"since":"2026-01-02T03:04:05Z","asked":"2999-01-02T03:04:05Z","taskId":"t","reason":"r"}`
+	holds := func(sequence uint64, task string) func(*Consent) error {
+		return func(c *Consent) error { return c.Hold(task, "r", sequence) }
 	}
-	must(t, c.Release(at(4)))
-	if open(t, dir).State().Held {
-		t.Error("still held")
+	for name, c := range map[string]struct {
+		file    string
+		holds   []func(*Consent) error
+		release Release
+		ends    bool
+	}{
+		"a later release":                        {holds: []func(*Consent) error{holds(1, "a")}, release: Release{Sequence: 2}, ends: true},
+		"an earlier release":                     {holds: []func(*Consent) error{holds(1, "a"), holds(3, "b")}, release: Release{Sequence: 2}},
+		"an earlier hold that came once more":    {holds: []func(*Consent) error{holds(3, "b"), holds(1, "a")}, release: Release{Sequence: 2}},
+		"of this hold":                           {holds: []func(*Consent) error{holds(1, "a")}, release: Release{Sequence: 2, Of: "a"}, ends: true},
+		"of this hold, and of one before it":     {holds: []func(*Consent) error{holds(1, "b"), holds(2, "a")}, release: Release{Sequence: 3, Of: "a"}, ends: true},
+		"of a hold with a later one":             {holds: []func(*Consent) error{holds(1, "a"), holds(2, "b")}, release: Release{Sequence: 3, Of: "a"}},
+		"an old file":                            {file: byTheClock, release: Release{Sequence: 1}, ends: true},
+		"an old file, of one hold":               {file: byTheClock, release: Release{Sequence: 1, Of: "a"}, ends: true},
+		"an old file, taken before it was found": {file: byTheClock, release: Release{Sequence: 1, Resumed: true}},
+		"an old file, held once more":            {file: byTheClock, holds: []func(*Consent) error{holds(2, "a")}, release: Release{Sequence: 1}},
+		"a torn file":                            {file: byTheClock[:20], release: Release{Sequence: 1}, ends: true},
+		"a torn file, taken before it was found": {file: byTheClock[:20], release: Release{Sequence: 1, Resumed: true}},
+		"no hold":                                {release: Release{Sequence: 1, Of: "a", Resumed: true}, ends: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if c.file != "" {
+				must(t, os.WriteFile(filepath.Join(dir, holdFile), []byte(c.file), 0o600))
+			}
+			o := open(t, dir)
+			for _, hold := range c.holds {
+				must(t, hold(o))
+				o = open(t, dir)
+			}
+			err := o.Release(c.release)
+			if c.ends != (err == nil) || !c.ends && !errors.Is(err, ErrHeldLater) {
+				t.Errorf("released with %v", err)
+			}
+			if held := open(t, dir).State().Held; held == c.ends {
+				t.Errorf("held: %t", held)
+			}
+		})
 	}
 }
 
@@ -300,7 +329,7 @@ func TestNobodyTakesAStartForAStop(t *testing.T) {
 		})
 	}()
 	<-entered
-	must(t, c.Hold("t", "r", time.Time{}))
+	must(t, c.Hold("t", "r", 1))
 	settled := make(chan struct{})
 	go func() {
 		defer close(settled)

@@ -15,8 +15,12 @@ import (
 type Definition struct {
 	Type string
 	// Deadline is how long one run may take. Every type has one: a task that waits
-	// for ever is a task that nobody notices.
+	// for ever is a task that nobody notices. It counts while the sidecar is away too:
+	// what nobody waits for any more must not happen out of the blue.
 	Deadline time.Duration
+	// Outlasts makes a run that the sidecar was away from begin its deadline anew. It is
+	// for what must not be dropped once it was accepted. A type that comes First is.
+	Outlasts bool
 	// Exclusive tasks run one at a time, in the order of submission. They are those
 	// that change the seid process or its files.
 	Exclusive bool
@@ -36,9 +40,11 @@ type Execution interface {
 	ID() uuid.UUID
 	// Run counts the runs of this id, from 1. A run that a crash cut in two is one.
 	Run() int
-	// SubmittedAt is when this run was asked for. It is durable, so that the next
-	// sidecar knows too what came first.
-	SubmittedAt() time.Time
+	// Sequence is the place of this run in the order of submission. It is durable, so
+	// that the next sidecar knows too what came first.
+	Sequence() uint64
+	// Resumed tells whether an earlier sidecar took this run.
+	Resumed() bool
 	// Payload is what Decode made of the params.
 	Payload() any
 	Log() *slog.Logger

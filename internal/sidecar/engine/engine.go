@@ -156,7 +156,7 @@ func (e *Engine) relaunch(ctx context.Context, chosen func(*Definition) bool) ([
 			continue
 		}
 		e.opts.Log.Info("Resuming a task", "task", t.ID, "type", t.Type, "run", t.Run)
-		started = append(started, e.launch(ctx, def, t, payload))
+		started = append(started, e.launch(ctx, def, t, payload, true))
 	}
 	return started, nil
 }
@@ -208,7 +208,7 @@ func (e *Engine) Submit(ctx context.Context, r Request) (uuid.UUID, error) {
 	}
 	e.metrics.submissions.WithLabelValues(r.Type).Inc()
 	e.opts.Notify(Change{Task: next})
-	e.launch(ctx, def, next, payload)
+	e.launch(ctx, def, next, payload, false)
 	return r.ID, nil
 }
 
@@ -221,7 +221,7 @@ func (e *Engine) join(ctx context.Context, def *Definition, payload any, old, as
 	switch {
 	case old.Status != store.Running:
 	case x == nil:
-		e.launch(ctx, def, old, payload) // nobody runs it; Get says why
+		e.launch(ctx, def, old, payload, false) // nobody runs it; Get says why
 	case x.deleted:
 		return Retryable(api.ReasonDeleting, "task %s is being deleted; wait until it is gone", old.ID)
 	}
@@ -276,7 +276,7 @@ func (e *Engine) Get(ctx context.Context, id uuid.UUID) (store.Task, error) {
 	// A write was reported as failed and happened all the same. What is said to run
 	// has to be run.
 	if def, payload, failure := e.decode(t.Type, t.Params); failure == nil {
-		e.launch(ctx, def, t, payload)
+		e.launch(ctx, def, t, payload, false)
 	}
 	return t, nil
 }

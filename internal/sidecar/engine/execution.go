@@ -38,6 +38,7 @@ type execution struct {
 	stuck   chan struct{} // closed when its end could not be written at once
 	done    chan struct{} // closed when it is over
 
+	resumed bool // an earlier sidecar took it
 	deleted bool // guarded by the engine's lock
 	settled bool // its end is durable; written before done is closed
 
@@ -47,10 +48,10 @@ type execution struct {
 
 // launch starts a task; the caller holds the lock. The task outlives the call that
 // asked for it.
-func (e *Engine) launch(ctx context.Context, def *Definition, t store.Task, payload any) *execution {
+func (e *Engine) launch(ctx context.Context, def *Definition, t store.Task, payload any, resumed bool) *execution {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	x := &execution{
-		engine: e, def: def, task: t, payload: payload, cancel: cancel,
+		engine: e, def: def, task: t, payload: payload, cancel: cancel, resumed: resumed,
 		turn: make(chan struct{}), stuck: make(chan struct{}), done: make(chan struct{}),
 	}
 	e.live[t.ID] = x
@@ -120,7 +121,7 @@ func (x *execution) begin(ctx context.Context) error {
 // call runs the handler until it returns. It is never left behind: a task whose
 // handler still runs has not ended.
 func (x *execution) call(ctx context.Context) (result any, err error) {
-	remaining := x.task.Deadline.Sub(x.engine.now())
+	remaining := x.remaining()
 	if remaining <= 0 {
 		x.cancel(errDeadline)
 		return nil, errDeadline
@@ -140,6 +141,15 @@ func (x *execution) call(ctx context.Context) (result any, err error) {
 		}
 	}()
 	return x.def.Run(ctx, x)
+}
+
+// remaining is how long the handler may take. The deadline was set by a clock that may
+// have been put right since, so it is never more than one run is given.
+func (x *execution) remaining() time.Duration {
+	if x.resumed && (x.def.First || x.def.Outlasts) {
+		return x.def.Deadline
+	}
+	return min(x.task.Deadline.Sub(x.engine.now()), x.def.Deadline)
 }
 
 // settle makes the end of the task durable, however long the store takes to accept
@@ -241,7 +251,9 @@ func (x *execution) ID() uuid.UUID { return x.task.ID }
 
 func (x *execution) Run() int { return x.task.Run }
 
-func (x *execution) SubmittedAt() time.Time { return x.task.SubmittedAt }
+func (x *execution) Sequence() uint64 { return x.task.Seq }
+
+func (x *execution) Resumed() bool { return x.resumed }
 
 func (x *execution) Payload() any { return x.payload }
 

@@ -68,6 +68,67 @@ func TestDeadlineThatPassedMeanwhile(t *testing.T) {
 	})
 }
 
+// What was accepted and must not be dropped is carried out, however long the sidecar
+// was away, and has its deadline anew.
+func TestWhatOutlastsItsDeadline(t *testing.T) {
+	for name, mark := range map[string]func(*engine.Definition){
+		"it comes first": func(d *engine.Definition) { d.First = true },
+		"it outlasts":    func(d *engine.Definition) { d.Outlasts = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				dir, g := t.TempDir(), newGate()
+				slow := define("slow", g.run)
+				mark(&slow)
+				r := start(t, dir, nil, slow)
+				id := r.submit(t, "slow", "")
+				<-g.entered
+				r.stop(t)
+				later(100 * long)
+				resumed := make(chan *rig)
+				go func() { resumed <- start(t, dir, nil, slow) }()
+				if got := <-g.entered; got != id {
+					t.Fatalf("%s was resumed", got)
+				}
+				before := time.Now()
+				r = <-resumed
+				if got := r.ended(t, id); got.Reason != api.ReasonDeadlineExceeded || time.Since(before) != long {
+					t.Errorf("after %s it became %+v", time.Since(before), got)
+				}
+			})
+		})
+	}
+}
+
+// A deadline that was set by a clock that was ahead does not last until then.
+func TestDeadlineOfAClockThatWasAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, g := t.TempDir(), newGate()
+		slow := define("slow", g.run)
+		r := start(t, dir, nil, slow)
+		id := r.submit(t, "slow", "")
+		<-g.entered
+		r.stop(t)
+		s := newStore(t, dir)
+		row, err := s.Get(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		row.StartedAt, row.Deadline = row.StartedAt.Add(100*long), row.Deadline.Add(100*long)
+		if _, err := s.Put(row); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		before := time.Now()
+		r = start(t, dir, nil, slow)
+		if got := r.ended(t, id); got.Reason != api.ReasonDeadlineExceeded || time.Since(before) != long {
+			t.Errorf("after %s it became %+v", time.Since(before), got)
+		}
+	})
+}
+
 // A task that waits for its turn loses no time by it.
 func TestDeadlineBeginsWithTheTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -79,6 +79,8 @@ func Run(ctx context.Context, cfg Config, listening func(net.Addr)) (err error) 
 	if err != nil {
 		return err
 	}
+	// A release has to come after the hold that it ends, also in a store that is new.
+	tasksStore.After(allowed.Sequence())
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1, IdleConnTimeout: 30 * time.Second}}
 	defer client.CloseIdleConnections()
 	rpc, err := seid.NewClient(client, "http://"+cfg.RPC)

@@ -18,6 +18,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/sei-operator/sei-operator/internal/sidecar/api"
+	"github.com/sei-operator/sei-operator/internal/sidecar/consent"
 	"github.com/sei-operator/sei-operator/internal/sidecar/engine"
 	"github.com/sei-operator/sei-operator/internal/sidecar/server"
 	"github.com/sei-operator/sei-operator/internal/sidecar/store"
@@ -301,12 +302,12 @@ func TestChangesOfTheNodeAreEvents(t *testing.T) {
 			t.Fatal(err)
 		}
 		stream.expect(`event: approval data: {"approval":{"nodeId":"node","nodeUid":"` + uid + `","publicKey":"key"},"approved":true}`)
-		if err := r.consent.Hold("task", "because", time.Now()); err != nil {
+		if err := r.consent.Hold("task", "because", 1); err != nil {
 			t.Fatal(err)
 		}
 		since := r.consent.State().Hold.Since.Format(time.RFC3339Nano)
 		stream.expect(`event: hold data: {"by":"task","held":true,"reason":"because","since":"` + since + `"}`)
-		if err := r.consent.Release(time.Now()); err != nil {
+		if err := r.consent.Release(consent.Release{Sequence: 1}); err != nil {
 			t.Fatal(err)
 		}
 		stream.expect(`event: hold data: {"held":false}`)

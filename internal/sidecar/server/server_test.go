@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/sei-operator/sei-operator/internal/sidecar/api"
+	"github.com/sei-operator/sei-operator/internal/sidecar/consent"
 	"github.com/sei-operator/sei-operator/internal/sidecar/server"
 )
 
@@ -217,11 +218,11 @@ func TestHealthIsConsent(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect(200, "")
-	if err := r.consent.Hold("task", "because", time.Now()); err != nil {
+	if err := r.consent.Hold("task", "because", 1); err != nil {
 		t.Fatal(err)
 	}
 	expect(503, api.ReasonHeld)
-	if err := r.consent.Release(time.Now()); err != nil {
+	if err := r.consent.Release(consent.Release{Sequence: 1}); err != nil {
 		t.Fatal(err)
 	}
 	expect(200, "")
@@ -259,7 +260,7 @@ func TestStatus(t *testing.T) {
 	if diff := cmp.Diff(want, status()); diff != "" {
 		t.Errorf("approved (-want +got):\n%s", diff)
 	}
-	if err := r.consent.Hold("task", "because", time.Now()); err != nil {
+	if err := r.consent.Hold("task", "because", 1); err != nil {
 		t.Fatal(err)
 	}
 	want.Status, want.Held, want.HeldBy, want.HeldReason, want.HeldSince = api.StatusInitializing, true, "task", "because", r.consent.State().Hold.Since

@@ -102,6 +102,9 @@ type Store struct {
 	troubled bool
 	finished int // rows that ended since old ones were collected
 
+	// after is what the places of new tasks come after.
+	after atomic.Uint64
+
 	// Read without the lock: whoever asks what is wrong must not wait for a disk
 	// that does not answer.
 	problems atomic.Pointer[[]Problem]
@@ -125,6 +128,10 @@ func Open(dir string, options Options) (*Store, error) {
 	}
 	return s, nil
 }
+
+// After makes every new task come after this place in the order. It is for a store
+// that was lost while something else remembers what was in it.
+func (s *Store) After(place uint64) { s.after.Store(place) }
 
 // Close waits for calls in progress and closes the file. Later calls are refused.
 func (s *Store) Close() error {

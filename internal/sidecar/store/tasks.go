@@ -169,7 +169,7 @@ func (s *Store) putTask(tx *bolt.Tx, t *Task) error {
 	case !errors.Is(err, ErrNotFound):
 		return err
 	}
-	if err := place(tx, t); err != nil {
+	if err := s.place(tx, t); err != nil {
 		return err
 	}
 	if t.Run != old.Run || t.Status != Running {
@@ -194,8 +194,11 @@ func (s *Store) putTask(tx *bolt.Tx, t *Task) error {
 
 // place gives a task its place in the order. One that comes from a file that was
 // moved aside keeps its place, if nobody has taken it in the fresh one.
-func place(tx *bolt.Tx, t *Task) error {
+func (s *Store) place(tx *bolt.Tx, t *Task) error {
 	order := tx.Bucket(orderBucket)
+	if err := order.SetSequence(max(order.Sequence(), s.after.Load())); err != nil {
+		return err
+	}
 	if taken := order.Get(orderKey(t.Seq)); t.Seq == 0 || taken != nil && !bytes.Equal(taken, t.ID[:]) {
 		seq, err := order.NextSequence()
 		t.Seq = seq

@@ -4,6 +4,10 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/sei-operator/sei-operator/internal/sidecar/engine"
 	"github.com/sei-operator/sei-operator/internal/sidecar/supervisor"
@@ -172,23 +176,115 @@ func TestALaterHoldIsNotReleased(t *testing.T) {
 func TestAReleaseOfOneHold(t *testing.T) {
 	w := newWorld(t)
 	l := w.live(nil)
-	first := l.submit(TypeMarkNotReady, `{"reason":"first"}`)
-	asked, err := l.ended(first).SubmittedAt.MarshalJSON()
-	if err != nil {
-		t.Fatal(err)
-	}
-	params := `{"asked":` + string(asked) + `}`
+	first := l.ended(l.submit(TypeMarkNotReady, `{"reason":"first"}`)).ID
 	done[MarkNotReadyResult](l, TypeMarkNotReady, `{"reason":"second"}`)
-	l.fails(ReasonSuperseded, false, TypeReleaseHold, params)
+	l.fails(ReasonSuperseded, false, TypeReleaseHold, `{"hold":"`+first.String()+`"}`)
 	if !l.tasks.Consent.State().Held {
 		t.Error("the later hold was released")
 	}
 	done[ReleaseHoldResult](l, TypeReleaseHold, "")
-	only := l.ended(l.submit(TypeMarkNotReady, `{"reason":"only"}`)).SubmittedAt
-	asked, _ = only.MarshalJSON()
-	if got := done[ReleaseHoldResult](l, TypeReleaseHold, `{"asked":`+string(asked)+`}`); !got.Changed {
+	only := l.ended(l.submit(TypeMarkNotReady, `{"reason":"only"}`)).ID
+	if got := done[ReleaseHoldResult](l, TypeReleaseHold, `{"hold":"`+only.String()+`"}`); !got.Changed {
 		t.Errorf("%+v", got)
 	}
+}
+
+// TestAWrongClockOrdersNothing: not the clock of a machine that was ahead and is put
+// right, nor one that is put back between a release and a hold.
+func TestAWrongClockOrdersNothing(t *testing.T) {
+	t.Run("a hold from the future can be released", func(t *testing.T) {
+		w := newWorld(t)
+		w.wall = clocktesting.NewFakeClock(time.Now().Add(24 * time.Hour))
+		l := w.live(nil)
+		done[MarkNotReadyResult](l, TypeMarkNotReady, "")
+		l.close()
+		w.wall = clocktesting.NewFakeClock(time.Now())
+		l = w.live(nil)
+		if got := done[ReleaseHoldResult](l, TypeReleaseHold, ""); !got.Changed || l.tasks.Consent.State().Held {
+			t.Errorf("%+v", got)
+		}
+	})
+	t.Run("a release from the future does not end a later hold", func(t *testing.T) {
+		w := newWorld(t)
+		w.wall = clocktesting.NewFakeClock(time.Now())
+		l := w.live(nil)
+		done[MarkNotReadyResult](l, TypeMarkNotReady, "")
+		release := l.behindSomething(TypeReleaseHold, func() {
+			w.wall.SetTime(w.wall.Now().Add(-time.Hour))
+			done[MarkNotReadyResult](l, TypeMarkNotReady, "")
+		})
+		failed(t, l.ended(release), ReasonSuperseded, false)
+		if !l.tasks.Consent.State().Held {
+			t.Error("the node was released")
+		}
+	})
+}
+
+// TestAHoldOutlivesTheTaskStore: the store is lost, and the order goes on behind the hold.
+func TestAHoldOutlivesTheTaskStore(t *testing.T) {
+	w := newWorld(t)
+	l := w.live(nil)
+	for range 3 {
+		done[ReleaseHoldResult](l, TypeReleaseHold, "")
+	}
+	done[MarkNotReadyResult](l, TypeMarkNotReady, "")
+	l.close()
+	w.loseTasks()
+	l = w.live(nil)
+	if !l.tasks.Consent.State().Held {
+		t.Fatal("the hold is lost too")
+	}
+	if got := done[ReleaseHoldResult](l, TypeReleaseHold, ""); !got.Changed {
+		t.Errorf("%+v", got)
+	}
+	// And a hold after it comes before a release that was asked for earlier.
+	done[MarkNotReadyResult](l, TypeMarkNotReady, "")
+	l.close()
+	w.loseTasks()
+	l = w.live(nil)
+	release := l.behindSomething(TypeReleaseHold, func() { done[MarkNotReadyResult](l, TypeMarkNotReady, "") })
+	failed(t, l.ended(release), ReasonSuperseded, false)
+}
+
+// TestAHoldThatWasAcceptedIsPlaced: however long the sidecar was away.
+func TestAHoldThatWasAcceptedIsPlaced(t *testing.T) {
+	w := newWorld(t)
+	w.wall = clocktesting.NewFakeClock(time.Now())
+	m := newMortal(3)
+	l := w.live(m)
+	id := l.submit(TypeMarkNotReady, "")
+	<-m.died
+	if points := m.seen(); points[2] != "before hold" {
+		t.Fatalf("it died at %s", points)
+	}
+	l.close()
+	w.wall.SetTime(w.wall.Now().Add(24 * time.Hour))
+	l = w.live(nil)
+	// Already now: whoever drives seid begins when the sidecar has gone so far.
+	if !l.tasks.Consent.State().Held {
+		t.Error("the node is not held")
+	}
+	result[MarkNotReadyResult](t, l.ended(id))
+}
+
+// behindSomething submits a task that waits for its turn until meanwhile has returned.
+func (l *life) behindSomething(kind string, meanwhile func()) uuid.UUID {
+	l.t.Helper()
+	entered, leave := make(chan struct{}), make(chan struct{})
+	l.tasks.interrupt = func(point string) error {
+		if point == "before configuration" {
+			close(entered)
+			<-leave
+		}
+		return nil
+	}
+	front := l.submit(TypeConfigApply, document(1, ""))
+	<-entered
+	behind := l.submit(kind, "")
+	meanwhile()
+	close(leave)
+	l.ended(front)
+	return behind
 }
 
 // spy is a supervisor that tells what it answered.

@@ -27,7 +27,7 @@ type MarkNotReadyResult struct {
 // stop: whoever drives seid sees the hold and stops it, now and after every crash.
 func (t *tasks) markNotReady(_ context.Context, x engine.Execution, p MarkNotReady) (any, error) {
 	before := t.Consent.State()
-	err := t.do("hold", func() error { return t.Consent.Hold(x.ID().String(), p.Reason, x.SubmittedAt()) })
+	err := t.do("hold", func() error { return t.Consent.Hold(x.ID().String(), p.Reason, x.Sequence()) })
 	if err != nil {
 		return nil, volumeError(err)
 	}

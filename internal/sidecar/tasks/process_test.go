@@ -25,7 +25,7 @@ func (l *life) approve(w *world) {
 
 func (l *life) hold() {
 	l.t.Helper()
-	if err := l.tasks.Consent.Hold("test", "test", time.Now()); err != nil {
+	if err := l.tasks.Consent.Hold("test", "test", 1); err != nil {
 		l.t.Fatal(err)
 	}
 }

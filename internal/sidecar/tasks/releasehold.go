@@ -3,7 +3,8 @@ package tasks
 import (
 	"context"
 	"errors"
-	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/sei-operator/sei-operator/internal/sidecar/consent"
 	"github.com/sei-operator/sei-operator/internal/sidecar/engine"
@@ -11,17 +12,19 @@ import (
 
 // ReleaseHold ends a hold. The node runs again if it is approved.
 type ReleaseHold struct {
-	// Asked is when the hold was asked for that is to be ended; one that somebody
-	// asked for later stays. Without it every hold ends that is older than this.
-	Asked time.Time `json:"asked,omitzero"`
+	// Hold is the id of the mark-not-ready task whose hold is to be ended; one that
+	// somebody else asked for later stays. Without it every hold ends that was asked for
+	// before this release.
+	Hold uuid.UUID `json:"hold,omitzero"`
 }
 
-// Of is the moment up to which holds end with a release that was asked for then.
-func (p ReleaseHold) Of(submitted time.Time) time.Time {
-	if !p.Asked.IsZero() && p.Asked.Before(submitted) {
-		return p.Asked
+// Of is the release, as it was asked for.
+func (p ReleaseHold) Of(x engine.Execution) consent.Release {
+	release := consent.Release{Sequence: x.Sequence(), Resumed: x.Resumed()}
+	if p.Hold != uuid.Nil {
+		release.Of = p.Hold.String()
 	}
-	return submitted
+	return release
 }
 
 // ReleaseHoldResult tells whether there was one.
@@ -34,7 +37,7 @@ type ReleaseHoldResult struct {
 // come first, and is not undone by a release that is older.
 func (t *tasks) releaseHold(_ context.Context, x engine.Execution, p ReleaseHold) (any, error) {
 	before := t.Consent.State()
-	err := t.do("release", func() error { return t.Consent.Release(p.Of(x.SubmittedAt())) })
+	err := t.do("release", func() error { return t.Consent.Release(p.Of(x)) })
 	switch {
 	case errors.Is(err, consent.ErrHeldLater):
 		return nil, engine.Terminal(ReasonSuperseded, "%w", err)

@@ -6,9 +6,9 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sei-operator/sei-operator/internal/seid"
+	"github.com/sei-operator/sei-operator/internal/sidecar/consent"
 	"github.com/sei-operator/sei-operator/test/fakeseid"
 )
 
@@ -133,14 +133,14 @@ func TestResetDataRefuses(t *testing.T) {
 	}{
 		"a node that is not held": {ReasonNotHeld, false, func(t *testing.T, _ *world, l *life) {
 			t.Helper()
-			if err := l.tasks.Consent.Release(time.Now()); err != nil {
+			if err := l.tasks.Consent.Release(consent.Release{Sequence: 1}); err != nil {
 				t.Fatal(err)
 			}
 		}},
 		"a seid that runs": {ReasonSeidRunning, true, func(_ *testing.T, w *world, _ *life) { w.seid() }},
 		"an approved key": {ReasonSigningKeyPresent, false, func(t *testing.T, w *world, l *life) {
 			t.Helper()
-			if err := l.tasks.Consent.Release(time.Now()); err != nil {
+			if err := l.tasks.Consent.Release(consent.Release{Sequence: 1}); err != nil {
 				t.Fatal(err)
 			}
 			if err := l.tasks.Consent.Approve(w.publicKey, w.nodeID); err != nil {

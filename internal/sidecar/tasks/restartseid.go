@@ -55,11 +55,7 @@ func (t *tasks) restartSeid(ctx context.Context, x engine.Execution, p RestartSe
 	if _, err := t.approved(); err != nil {
 		return nil, err
 	}
-	begun := t.now()
-	if r.meant {
-		begun = r.point.SignalledAt
-	}
-	limited, cancel := within(ctx, t.Clock, restartDeadline-t.now().Sub(begun))
+	limited, cancel := within(ctx, t.Clock, restartDeadline)
 	defer cancel()
 	var result RestartSeidResult
 	err = t.await(limited, func(state supervisor.State, err error) (bool, error) {

@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 	"go.uber.org/goleak"
 	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/sei-operator/sei-operator/internal/seid"
 	"github.com/sei-operator/sei-operator/internal/sidecar/configure"
@@ -50,6 +51,8 @@ type world struct {
 	http    *http.Client
 
 	publicKey, nodeID string
+	// wall is the clock that tasks are submitted by; nil for the real one.
+	wall *clocktesting.FakeClock
 	// serving is the script of every seid, grace that of the supervisor.
 	serving []fakeseid.Step
 	grace   time.Duration
@@ -254,6 +257,7 @@ func (w *world) live(m *mortal, options ...option) *life {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	l.store.After(may.Sequence())
 	var kept engine.Store = l.store
 	if m != nil {
 		kept = &mortalStore{l.store, m}
@@ -263,7 +267,11 @@ func (w *world) live(m *mortal, options ...option) *life {
 	for _, set := range options {
 		set(l.tasks)
 	}
-	l.Engine, err = engine.New(engine.Options{Store: kept, Definitions: l.tasks.definitions()})
+	running := engine.Options{Store: kept, Definitions: l.tasks.definitions()}
+	if w.wall != nil {
+		running.Clock = w.wall
+	}
+	l.Engine, err = engine.New(running)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -272,6 +280,14 @@ func (w *world) live(m *mortal, options ...option) *life {
 	w.t.Cleanup(l.close)
 	l.Resume(ctx)
 	return l
+}
+
+// loseTasks removes all that the sidecar knew of tasks.
+func (w *world) loseTasks() {
+	w.t.Helper()
+	if err := os.RemoveAll(filepath.Join(string(w.home), ".sei-sidecar", "tasks.db")); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 // driven makes seid run exactly when it may, as the sidecar does beside its tasks.

@@ -105,7 +105,8 @@ func (t *tasks) safeWait(force bool, since time.Time, deadline time.Duration) su
 	if force {
 		return 0
 	}
-	return supervisor.Duration(max(0, deadline-graceRoom-t.now().Sub(since)))
+	longest := deadline - graceRoom
+	return supervisor.Duration(min(max(0, longest-t.now().Sub(since)), longest))
 }
 
 // stopFailure is what of the supervisor's refusals ends the task. All others are

@@ -95,7 +95,9 @@ func (t *tasks) definitions() []engine.Definition {
 		{Type: TypeStopSeid, Deadline: stopDeadline, Exclusive: true, Decode: engine.Strict[StopSeid], Run: engine.Typed(t.stopSeid)},
 		// It ends by itself at its deadline, and says what it waited for; the engine
 		// would only say that time was up.
-		{Type: TypeRestartSeid, Deadline: restartDeadline + time.Minute, Exclusive: true, Decode: engine.Strict[RestartSeid], Run: engine.Typed(t.restartSeid)},
+		// What was restarted while the sidecar was away must not be told as a failure: it
+		// would be asked for again, and seid would restart once more.
+		{Type: TypeRestartSeid, Deadline: restartDeadline + time.Minute, Exclusive: true, Outlasts: true, Decode: engine.Strict[RestartSeid], Run: engine.Typed(t.restartSeid)},
 		{Type: TypeResetData, Deadline: 30 * time.Minute, Exclusive: true, Decode: engine.Strict[ResetData], Run: engine.Typed(t.resetData)},
 		{Type: TypeConfigureGenesis, Deadline: 30 * time.Minute, Exclusive: true, Decode: engine.Strict[ConfigureGenesis], Run: engine.Typed(t.configureGenesis)},
 		{Type: TypeConfigApply, Deadline: 2 * time.Minute, Exclusive: true, Decode: engine.Strict[ConfigApply], Run: engine.Typed(t.configApply)},
