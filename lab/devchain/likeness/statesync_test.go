@@ -149,6 +149,54 @@ func TestStateSyncFailures(t *testing.T) {
 	ends(t, p, 143)
 }
 
+// A state sync asks each peer for snapshots once, when it connects. One that begins before
+// there is any waits for ever, however many there are later: until a peer comes again, or
+// until it is started again. Nothing is lost by that, and meanwhile RPC is closed.
+func TestStateSyncAsksEachPeerOnce(t *testing.T) {
+	t.Parallel()
+	local := newChain(t, 3)
+	validators := local.All()
+	withSnapshots(t, local, 40)
+	startAll(t, local, v1)
+	untilHeight(t, validators[0], 1)
+	// The chain stands still while it is asked for the first time.
+	for _, v := range validators {
+		if err := os.WriteFile(v.Home.Hold(), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := addStateSync(t, local, "early")
+	configure(t, n, map[string]string{"p2p.pex": "false"}, nil)
+	p := start(t, n, v1)
+	const none = `msg="no snapshots discovered, sleeping" `
+	untilLogged(t, n, `msg="discovering snapshots" `, 1)
+	untilLogged(t, n, none, 1)
+	const completed = `msg="completed state snapshot"`
+	for _, v := range validators {
+		if strings.Contains(v.Process().Output(), completed) {
+			t.Fatal("there was a snapshot from the beginning")
+		}
+		if err := os.Remove(v.Home.Hold()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, v := range validators {
+		untilLogged(t, v, completed, 1)
+	}
+	untilLogged(t, n, none, strings.Count(p.Output(), none)+2)
+	if strings.Contains(p.Output(), "discovered and added new snapshot") || open(t.Context(), port(n, "26657")) {
+		t.Error("it asked again")
+	}
+
+	again := validators[2]
+	signal(t, again.Process(), syscall.SIGKILL)
+	ends(t, again.Process(), 137)
+	start(t, again, v1)
+	if status := untilHeight(t, n, 1); status.Earliest < 2 {
+		t.Errorf("it did not begin with a snapshot: %+v", status)
+	}
+}
+
 // Snapshots: as many are kept as were asked for.
 func TestSnapshotsAreKept(t *testing.T) {
 	t.Parallel()

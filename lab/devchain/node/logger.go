@@ -18,6 +18,7 @@ type hooks map[string]func(keyvals []any)
 type logger struct {
 	to    *slog.Logger
 	hooks hooks
+	words *words
 }
 
 // newLogger takes the level of config.toml. The format is told by the environment
@@ -38,7 +39,7 @@ func newLogger(out io.Writer, level string, hooks hooks) (*logger, error) {
 	if strings.EqualFold(level, "error") {
 		handler = slog.DiscardHandler // Observed: this level silences everything.
 	}
-	return &logger{to: slog.New(handler), hooks: hooks}, nil
+	return &logger{to: slog.New(handler), hooks: hooks, words: &words{}}, nil
 }
 
 func (l *logger) hook(message string, keyvals []any) {
@@ -55,7 +56,8 @@ func (l *logger) Debug(message string, keyvals ...any) {
 
 // Info implements the engine's logger.
 func (l *logger) Info(message string, keyvals ...any) {
-	l.to.Info(message, named(keyvals)...)
+	said, about := l.words.translate(message, keyvals)
+	l.to.Info(said, named(about)...)
 	l.hook(message, keyvals)
 }
 
@@ -66,7 +68,7 @@ func (l *logger) Error(message string, keyvals ...any) {
 
 // With implements the engine's logger.
 func (l *logger) With(keyvals ...any) log.Logger {
-	return &logger{to: l.to.With(named(keyvals)...), hooks: l.hooks}
+	return &logger{to: l.to.With(named(keyvals)...), hooks: l.hooks, words: l.words}
 }
 
 // named calls the part of the engine that logs as seid calls it.

@@ -29,7 +29,7 @@ func startServices(ctx context.Context, s *settings, f *facts) error {
 	}{
 		{s.app.API, func(l net.Listener) error { return serve(l, rest(f)) }},
 		{s.app.GRPC, func(l net.Listener) error { return grpc.NewServer().Serve(l) }},
-		{s.app.GRPCWeb, func(l net.Listener) error { return serve(l, http.NotFoundHandler()) }},
+		{grpcWeb(s.app), func(l net.Listener) error { return serve(l, http.NotFoundHandler()) }},
 	} {
 		if !one.Enable {
 			continue
@@ -51,6 +51,12 @@ func startServices(ctx context.Context, s *settings, f *facts) error {
 		}
 	}
 	return nil
+}
+
+// grpcWeb is nothing without gRPC.
+func grpcWeb(s appSettings) endpoint {
+	s.GRPCWeb.Enable = s.GRPCWeb.Enable && s.GRPC.Enable
+	return s.GRPCWeb
 }
 
 func serve(listener net.Listener, handler http.Handler) error {

@@ -66,16 +66,17 @@ func Start(ctx context.Context, version string, flags Flags) error {
 	}
 	n.sync.log = n.log.Error
 	loaded.checkChainID(flags)
-	if loaded.engine.Mode == config.ModeSeed {
-		return n.runSeed()
-	}
-	return n.run(ctx, version)
-}
-
-func (n *node) run(ctx context.Context, version string) error {
+	// A seed, too, opens the state, and locks it.
 	if err := n.open(version); err != nil {
 		return err
 	}
+	if loaded.engine.Mode == config.ModeSeed {
+		return n.runSeed()
+	}
+	return n.run(ctx)
+}
+
+func (n *node) run(ctx context.Context) error {
 	if err := n.create(); err != nil {
 		return err
 	}
