@@ -6,7 +6,6 @@
 package app
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -149,20 +148,6 @@ func (a *Application) Info(abci.RequestInfo) abci.ResponseInfo {
 		info.LastBlockAppHash = a.store.head.hash()
 	}
 	return info
-}
-
-// Query reads a key of the last block.
-func (a *Application) Query(request abci.RequestQuery) abci.ResponseQuery {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	value, err := a.store.get(string(request.Data))
-	if plan := a.store.head.Plan; string(request.Data) == PlanKey && plan != nil {
-		value, err = json.Marshal(plan)
-	}
-	if err != nil {
-		return abci.ResponseQuery{Code: 1, Log: err.Error()}
-	}
-	return abci.ResponseQuery{Key: request.Data, Value: value, Height: a.store.head.Height}
 }
 
 // CheckTx lets in what makes sense by itself.

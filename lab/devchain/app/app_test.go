@@ -273,3 +273,19 @@ func TestTornState(t *testing.T) {
 		t.Errorf("it opens: %v", err)
 	}
 }
+
+// As seid's own client would write it.
+func TestCurrentPlan(t *testing.T) {
+	t.Parallel()
+	a := newApp(t, Options{})
+	ask := abci.RequestQuery{Path: "/cosmos.upgrade.v1beta1.Query/CurrentPlan"}
+	block(t, a, 1)
+	if got := a.Query(ask); got.Code != 0 || len(got.Value) != 0 {
+		t.Errorf("%+v", got)
+	}
+	block(t, a, 2, `upgrade/plan={"name":"v2","height":300}`)
+	want := "\x0a\x14" + "\x0a\x02v2" + "\x12\x0b\x08\x80\x92\xb8\xc3\x98\xfe\xff\xff\xff\x01" + "\x18\xac\x02"
+	if got := a.Query(ask); string(got.Value) != want || got.Height != 2 {
+		t.Errorf("%q at %d", got.Value, got.Height)
+	}
+}

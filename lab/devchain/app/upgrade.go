@@ -78,17 +78,16 @@ const (
 
 // judge is pure.
 func judge(at head, height int64, has func(string) bool) verdict {
-	if at.LastUpgrade != "" && !has(at.LastUpgrade) {
-		return tooOld
-	}
 	plan := at.Plan
 	switch {
+	case plan != nil && height == plan.Height && has(plan.Name):
+		return apply
+	case plan != nil && height == plan.Height:
+		return needed
+	case at.LastUpgrade != "" && !has(at.LastUpgrade):
+		return tooOld
 	case plan == nil || height > plan.Height:
 		return goOn
-	case height == plan.Height && has(plan.Name):
-		return apply
-	case height == plan.Height:
-		return needed
 	case has(plan.Name) && !plan.minor():
 		return tooNew
 	default:
@@ -122,7 +121,9 @@ func (a *Application) upgrade() {
 		a.log.Error("upgrade panic detected, panicking to trigger upgrade")
 		a.die(text)
 	case tooNew:
-		a.die(fmt.Sprintf("BINARY UPDATED BEFORE TRIGGER! UPGRADE %q - in binary but not executed on chain", plan.Name))
+		text := fmt.Sprintf("BINARY UPDATED BEFORE TRIGGER! UPGRADE %q - in binary but not executed on chain", plan.Name)
+		a.log.Error(text, "module", "cosmos/x/upgrade")
+		a.die(text)
 	case tooOld:
 		// Observed: it says zero, also where /abci_info says otherwise.
 		a.die(fmt.Sprintf("Wrong app version 0, upgrade handler is missing for %s upgrade plan", h.LastUpgrade))

@@ -111,15 +111,41 @@ func TestStartErrors(t *testing.T) {
 		code  int
 		text  string
 	}{
-		"syntax":            {config("moniker", `"`), 1, "While parsing config: "},
-		"wrong type":        {config("rpc.max-open-connections", `"many"`), 1, "decoding failed due to the following error(s):"},
-		"unknown mode":      {config("mode", `"sentry"`), 1, `error creating node: "sentry" is not a valid mode`},
-		"archive mode":      {config("mode", `"archive"`), 1, `error creating node: "archive" is not a valid mode`},
-		"unknown database":  {config("db-backend", `"nosuch"`), 1, "unknown db_backend nosuch"},
-		"unknown level":     {config("log-level", `"chatty"`), 1, "failed to parse log level (chatty)"},
-		"peer without id":   {config("p2p.persistent-peers", `"host:1"`), 1, "invalid peer address"},
-		"no genesis":        {remove(home.Dir.Genesis), 2, "panic: "},
-		"no sign state":     {remove(home.Dir.SignState), 1, "error creating node: "},
+		"syntax":             {config("moniker", `"`), 1, "While parsing config: "},
+		"wrong type":         {config("rpc.max-open-connections", `"many"`), 1, "decoding failed due to the following error(s):"},
+		"unknown mode":       {config("mode", `"sentry"`), 1, `error creating node: "sentry" is not a valid mode`},
+		"archive mode":       {config("mode", `"archive"`), 1, `error creating node: "archive" is not a valid mode`},
+		"unknown database":   {config("db-backend", `"nosuch"`), 1, "unknown db_backend nosuch"},
+		"unknown level":      {config("log-level", `"chatty"`), 1, "failed to parse log level (chatty)"},
+		"peer without id":    {config("p2p.persistent-peers", `"host:1"`), 1, "invalid peer address"},
+		"no genesis":         {remove(home.Dir.Genesis), 2, "panic: "},
+		"no sign state":      {remove(home.Dir.SignState), 1, "error creating node: "},
+		"short id of a peer": {config("p2p.persistent-peers", `"abcd@host:1"`), 1, "invalid node ID length 4, expected 40"},
+		"gas prices": {func(t *testing.T, n *chain.Node) {
+			t.Helper()
+			configure(t, n, nil, map[string]string{"minimum-gas-prices": `"cheap"`})
+		}, 2, "panic: invalid minimum gas prices: "},
+		"gRPC port is taken": {func(t *testing.T, n *chain.Node) {
+			t.Helper()
+			taken("9090")(t, n)
+			configure(t, n, nil, map[string]string{"grpc.enable": "true"})
+		}, 1, "address already in use"},
+		"no validators": {func(t *testing.T, n *chain.Node) {
+			t.Helper()
+			genesis, err := home.DefaultGenesis("loop-1", nil, 0)
+			if err == nil {
+				err = os.WriteFile(n.Home.Genesis(), genesis, 0o644)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}, 1, "error on replay: validator set is nil in genesis and still empty after InitChain"},
+		"client of no chain": {func(t *testing.T, n *chain.Node) {
+			t.Helper()
+			if err := os.Remove(n.Home.Config("client.toml")); err != nil {
+				t.Fatal(err)
+			}
+		}, 2, "panic: genesis file chain-id=loop-1 does not equal config.toml chain-id="},
 		"RPC port is taken": {taken("26657"), 1, "address already in use"},
 		"P2P port is taken": {taken("26656"), 2, "panic: critical task failed: name=Run, service=router: acceptPeers"},
 		"genesis of another": {func(t *testing.T, n *chain.Node) {

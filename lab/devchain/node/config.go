@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -186,9 +187,28 @@ func (s *settings) checkChainID(flags Flags) {
 	if err := json.Unmarshal(text, &genesis); err != nil {
 		panic(err)
 	}
-	for _, other := range []string{s.chainID, flags.ChainID} {
-		if other != "" && other != genesis.ChainID {
-			panic(fmt.Sprintf("genesis file chain-id=%s does not equal config.toml chain-id=%s", genesis.ChainID, other))
+	if flags.ChainID != "" && flags.ChainID != s.chainID {
+		panic(fmt.Sprintf("chain-id mismatch: %s vs %s. The chain-id passed in is different from the value in ~/.sei/config/client.toml \n", flags.ChainID, s.chainID))
+	}
+	// Also a client.toml without a chain id is of another chain.
+	if s.chainID != genesis.ChainID {
+		panic(fmt.Sprintf("genesis file chain-id=%s does not equal config.toml chain-id=%s", genesis.ChainID, s.chainID))
+	}
+}
+
+// coin is an amount with its denomination, as minimum-gas-prices has them.
+var coin = regexp.MustCompile(`^([0-9]+(\.[0-9]+)?|\.[0-9]+)\s*[a-zA-Z][a-zA-Z0-9/-]{2,127}$`)
+
+// checkGasPrices is the panic of seid over prices that it does not understand. None at all
+// are an error in the log.
+func (s *settings) checkGasPrices(log func(string, ...any)) {
+	if s.app.GasPrices == "" {
+		log("WARNING: The minimum-gas-prices config in app.toml is set to the empty string.")
+		return
+	}
+	for price := range strings.SplitSeq(s.app.GasPrices, ",") {
+		if !coin.MatchString(strings.TrimSpace(price)) {
+			panic("invalid minimum gas prices: invalid decimal coin expression: " + price)
 		}
 	}
 }

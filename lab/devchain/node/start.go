@@ -66,6 +66,7 @@ func Start(ctx context.Context, version string, flags Flags) error {
 	}
 	n.sync.log = n.log.Error
 	loaded.checkChainID(flags)
+	loaded.checkGasPrices(n.log.Error)
 	// A seed, too, opens the state, and locks it.
 	if err := n.open(version); err != nil {
 		return err
