@@ -19,7 +19,7 @@ var wakes = map[string]bool{
 	"NodeID": true, "SigningPublicKey": true, "Status": true,
 	"Problems.Message": true, "Problems.Reason": true,
 	"Seid.Instance": true, "Seid.LastExit.Cause": true, "Seid.LastExit.Code": true, "Seid.LastExit.Signal": true,
-	"Seid.LastExit.Time": true, "Seid.Message": true, "Seid.ParkedBecause": true, "Seid.Pid": true, "Seid.RPC": true,
+	"Seid.LastExit.Time": true, "Seid.Message": true, "Seid.ParkedBecause": true, "Seid.Pid": true, "Seid.Progress": true, "Seid.RPC": true,
 	// The sidecar sees to it that they change rarely.
 	"Seid.Readiness.Message": true, "Seid.Readiness.Ready": true, "Seid.Readiness.Reason": true,
 	"Seid.SafeToStop": true, "Seid.Since": true, "Seid.State": true, "Seid.UnsafeBecause": true,

@@ -51,6 +51,27 @@ func (e EventKind) Valid() bool {
 	}
 }
 
+// Defines values for SeidProgress.
+const (
+	ProgressExecuted SeidProgress = "executed"
+	ProgressIdle     SeidProgress = "idle"
+	ProgressNone     SeidProgress = "none"
+)
+
+// Valid indicates whether the value is a known member of the SeidProgress enum.
+func (e SeidProgress) Valid() bool {
+	switch e {
+	case ProgressExecuted:
+		return true
+	case ProgressIdle:
+		return true
+	case ProgressNone:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SeidState.
 const (
 	SeidParked   SeidState = "parked"
@@ -245,6 +266,9 @@ type Seid struct {
 	// Pid The process id, while there is a process.
 	Pid int `json:"pid,omitempty,omitzero"`
 
+	// Progress What this process has done since it began: none while that is not known yet; executed when it has executed a block; idle when it has answered for a minute and executed none, because the chain stands still or no peer has the next block. Absent in the status of older sidecars.
+	Progress SeidProgress `json:"progress,omitempty,omitzero"`
+
 	// Readiness Whether the node serves the newest state of the chain. It does not change
 	// with every block: what passes by within moments is not told, and numbers in the
 	// message are renewed ever more rarely.
@@ -265,6 +289,9 @@ type Seid struct {
 	// UnsafeBecause Why a stop would do harm.
 	UnsafeBecause string `json:"unsafeBecause,omitempty,omitzero"`
 }
+
+// SeidProgress What this process has done since it began: none while that is not known yet; executed when it has executed a block; idle when it has answered for a minute and executed none, because the chain stands still or no peer has the next block. Absent in the status of older sidecars.
+type SeidProgress string
 
 // SeidState What the process does; unknown while the supervisor is not connected.
 type SeidState string

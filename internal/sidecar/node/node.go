@@ -53,6 +53,9 @@ type Node struct {
 	connections int
 	// sample is what seid itself said last.
 	sample sample
+	// progress is what it has done since it began, and did what was told of that.
+	progress progress
+	did      api.SeidProgress
 	// upgrade is the one that was known at that sample.
 	upgrade api.Upgrade
 	// watch is what was seen of the height, witness what others last claimed, and told
@@ -79,7 +82,7 @@ func New(o Options) *Node {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Node{opts: o, silentSince: o.Clock.Now(), changed: make(chan struct{})}
+	return &Node{opts: o, silentSince: o.Clock.Now(), did: api.ProgressNone, changed: make(chan struct{})}
 }
 
 // Run follows the supervisor and drives it until the context ends. seid is left as

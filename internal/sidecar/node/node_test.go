@@ -91,7 +91,8 @@ func TestAnUpgradeThatStandsInTheWayIsNews(t *testing.T) {
 		metrics *seid.Metrics
 		news    bool
 	}{
-		{"RPC answers", 98, 0, &seid.Metrics{}, true},
+		{"RPC answers", 96, 0, &seid.Metrics{}, true},
+		{"seid has executed a block", 98, 0, &seid.Metrics{}, true},
 		{"a block", 99, 0, &seid.Metrics{}, false},
 		{"an upgrade is planned", 99, 0, planned, true},
 		{"one block below", 100, 0, planned, false},

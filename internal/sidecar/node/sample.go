@@ -19,6 +19,9 @@ const sampleTimeout = 3 * time.Second
 
 // sample is what seid said of itself at one moment. What it did not say is nil.
 type sample struct {
+	// instance is the seid that was asked.
+	instance string
+
 	time    time.Time
 	status  *seid.Status
 	lag     *seid.LagStatus
@@ -65,9 +68,11 @@ func (n *Node) take(ctx context.Context, alive bool) {
 	ctx, cancel := context.WithTimeout(ctx, sampleTimeout)
 	defer cancel()
 	var next sample
+	asked := n.look().state.Instance
 	if alive {
 		next = n.ask(ctx)
 	}
+	next.instance = asked
 	// What could not be read once may be readable now.
 	n.opts.Consent.Reread()
 	free, total, err := space(n.opts.Home)
@@ -86,7 +91,8 @@ func (n *Node) take(ctx context.Context, alive bool) {
 }
 
 // believe keeps a sample. It wakes nobody unless RPC began or ceased to answer, the node
-// became ready or unready, or an upgrade came into sight, stands in the way, or is over:
+// became ready or unready, seid has executed its first block, or an upgrade came into
+// sight, stands in the way, or is over:
 // what changes with every block is no event.
 func (n *Node) believe(next sample) {
 	wanted := n.opts.Consent != nil && n.opts.Consent.State().Wanted()
@@ -103,6 +109,7 @@ func (n *Node) believe(next sample) {
 	}
 	news := (n.sample.status == nil) != (next.status == nil) || n.upgrade != upgrade || n.told.Verdict != tell.Verdict
 	n.sample, n.upgrade, n.told = next, upgrade, tell
+	news = n.progressed() || news
 	n.mu.Unlock()
 	if news {
 		n.update(func() {})

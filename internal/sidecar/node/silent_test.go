@@ -17,7 +17,7 @@ import (
 func TestAParentThatIsSilentIsToldWithTheTime(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	n := New(Options{Home: seid.Home(t.TempDir()), Clock: clock})
-	view := func() api.Seid { return seidOf(n.state, n.connected, n.silentSince, n.sample) }
+	view := n.seid
 	begun := clock.Now()
 	clock.Step(time.Minute)
 	n.heard(supervisor.State{}, errors.New("nobody listens"))

@@ -31,14 +31,15 @@ const longAfter = 5 * time.Second
 // Node tells all that is known, for the API.
 func (n *Node) Node() server.Node {
 	n.mu.Lock()
-	state, connected, silentSince, sample := n.state, n.connected, n.silentSince, n.sample
+	state, connected, sample := n.state, n.connected, n.sample
+	process := n.seid()
 	problems, told := n.problems(), n.told
 	free, total := n.free, n.total
 	n.mu.Unlock()
 
 	view := server.Node{
 		Problems: problems, FreeBytes: free, TotalBytes: total,
-		Seid:             seidOf(state, connected, silentSince, sample),
+		Seid:             process,
 		Upgrade:          upgradeOf(state, connected, sample, n.opts.Clock.Now()),
 		SigningPublicKey: state.Identity.PublicKey,
 	}
@@ -92,18 +93,24 @@ func (n *Node) nodeID(state supervisor.State) (id, problem string) {
 	return id, ""
 }
 
-// seidOf is what is known of the process. Of one whose parent does not answer that is
-// only how the last one ended; whether it may be stopped is not known either.
-func seidOf(state supervisor.State, connected bool, silentSince time.Time, sample sample) api.Seid {
-	if !connected {
-		return api.Seid{State: api.SeidUnknown, Since: silentSince, LastExit: exitOf(state.LastExit)}
+// seid is what is known of the process. Of one whose parent does not answer that is
+// only how the last one ended; whether it may be stopped is not known either. The caller
+// holds the lock.
+func (n *Node) seid() api.Seid {
+	state := n.state
+	if !n.connected {
+		return api.Seid{State: api.SeidUnknown, Since: n.silentSince, LastExit: exitOf(state.LastExit), Progress: api.ProgressNone}
 	}
-	return api.Seid{
+	seen := api.Seid{
 		State: api.SeidState(state.State), Instance: state.Instance, Pid: state.PID, Since: state.Since,
 		SafeToStop: state.SafeToStop, UnsafeBecause: string(state.UnsafeBecause),
 		ParkedBecause: string(state.ParkedBecause), Message: messageOf(state),
-		LastExit: exitOf(state.LastExit), RPC: sample.status != nil,
+		LastExit: exitOf(state.LastExit), RPC: n.sample.status != nil, Progress: api.ProgressNone,
 	}
+	if state.Instance == n.progress.instance {
+		seen.Progress = n.did
+	}
+	return seen
 }
 
 // messageOf says what the state alone does not.

@@ -234,7 +234,7 @@ func TestStatus(t *testing.T) {
 	node := server.Node{
 		Seid: api.Seid{
 			State: api.SeidParked, Pid: 7, Since: at, Instance: "i", SafeToStop: true, UnsafeBecause: "u", ParkedBecause: "p", Message: "m",
-			LastExit: api.Exit{Code: 2, Signal: "s", Time: at, Cause: "UpgradeHalt"}, RPC: true,
+			LastExit: api.Exit{Code: 2, Signal: "s", Time: at, Cause: "UpgradeHalt"}, RPC: true, Progress: api.ProgressIdle,
 		},
 		Upgrade: api.Upgrade{Name: "v6", Height: 9007199254740993, Info: "i", Halted: true},
 		Config:  api.Config{Hash: "h", Serial: 3},
