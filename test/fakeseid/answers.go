@@ -134,7 +134,8 @@ func (n *node) metrics(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintf(&page, "tendermint_consensus_state_syncing{chain_id=%q} %d\n", f.ChainID, *f.StateSyncing)
 	}
 	if f.PlanName != "" {
-		fmt.Fprintf(&page, "cosmos_upgrade_plan_height{name=%q,info=\"\"} %d\n", f.PlanName, f.PlanHeight)
+		// seid's gauge is a float32: above 2^24 the height is rounded.
+		fmt.Fprintf(&page, "cosmos_upgrade_plan_height{name=%q,info=\"\"} %g\n", f.PlanName, float64(float32(f.PlanHeight)))
 	}
 	fmt.Fprintf(&page, "tendermint_p2p_peers{chain_id=%q} %d\n", f.ChainID, f.Peers)
 	_, _ = io.WriteString(w, page.String())

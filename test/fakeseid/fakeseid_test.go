@@ -111,20 +111,59 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-func TestSignals(t *testing.T) {
-	cmd, p := startNode(t, t.TempDir())
-	p.Do(t, Catch(1))
-	for range 2 {
-		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
-		if got := p.Signal(t); got != "SIGTERM" {
-			t.Error(got)
-		}
+// terminate sends SIGTERM to a fake seid that catches it.
+func terminate(t *testing.T, cmd *exec.Cmd, p *Process) {
+	t.Helper()
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.Signal(t); got != "SIGTERM" {
+		t.Error(got)
+	}
+}
+
+// homeWithData is a home in which seid can open its stores.
+func homeWithData(t *testing.T) string {
+	t.Helper()
+	home := seid.Home(t.TempDir())
+	if err := os.Mkdir(home.Data(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return string(home)
+}
+
+func TestTheFirstSignalIsHandled(t *testing.T) {
+	for name, closing := range map[string]Closing{"at once": AtOnce, "when told": WhenTold} {
+		t.Run(name, func(t *testing.T) {
+			home := homeWithData(t)
+			cmd, p := startNode(t, home, Catch(closing))
+			if StoresClean(t, home) {
+				t.Error("the stores of a seid that runs are closed")
+			}
+			terminate(t, cmd, p)
+			if closing == WhenTold {
+				p.Do(t, CloseStores())
+			}
+			p.AwaitExit(t)
+			if err := cmd.Wait(); err != nil || !StoresClean(t, home) {
+				t.Errorf("%v, clean: %t", err, StoresClean(t, home))
+			}
+		})
+	}
+}
+
+// TestTheSecondSignalIsNot: with seid's own handler the first signal takes it away.
+func TestTheSecondSignalIsNot(t *testing.T) {
+	home := homeWithData(t)
+	cmd, p := startNode(t, home, Catch(WhenTold))
+	terminate(t, cmd, p)
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
 	}
 	p.AwaitExit(t)
-	if err := cmd.Wait(); err != nil {
-		t.Error(err)
+	_ = cmd.Wait()
+	if status := cmd.ProcessState.Sys().(syscall.WaitStatus); !status.Signaled() || status.Signal() != syscall.SIGTERM || StoresClean(t, home) {
+		t.Errorf("%v, clean: %t", cmd.ProcessState, StoresClean(t, home))
 	}
 }
 

@@ -46,6 +46,9 @@ type event struct {
 func start(args []string, script []Step) int {
 	home, _ := flag(args, "home")
 	n := &node{home: home, args: args, listeners: map[Endpoint]net.Listener{}, report: func(event) {}}
+	if err := openStores(home); err != nil {
+		return fail("panic: %v", err)
+	}
 	conn, err := call(roleSeid)
 	if err != nil {
 		return fail("fakeseid: %v", err)
@@ -117,7 +120,7 @@ func (n *node) do(step Step) (string, error) {
 	case "block":
 		n.change(func(f *Facts) { f.Height += int64(step.Count) })
 	case "catch":
-		n.catch(step.Count)
+		n.catch(Closing(step.Count))
 	case "linger":
 		n.linger = step.For
 	case "delay":
@@ -147,10 +150,16 @@ func (n *node) end(step Step) error {
 			return err
 		}
 		os.Exit(2)
+	case "close-stores":
+		if err := closeStores(n.home); err != nil {
+			return err
+		}
+		os.Exit(0)
+	case "panic":
+		die(string(step.Text))
 	case "refuse-double-sign":
 		if height, ok := flag(n.args, "consensus.double-sign-check-height"); ok && height != "0" {
-			_ = write("stderr", "panic: critical task failed: name=state.Run, service=Consensus: found signature from the same key\n")
-			os.Exit(2)
+			die("critical task failed: name=state.Run, service=Consensus: found signature from the same key")
 		}
 	default:
 		return fmt.Errorf("unknown step %q", step.Do)
@@ -176,24 +185,31 @@ func (n *node) halt(step Step) error {
 	return write("stderr", "goroutine 1 [running]:\n")
 }
 
+// die panics as seid does: the text, the stack, the code 2.
+func die(text string) {
+	_ = write("stderr", "panic: "+text+"\n\ngoroutine 1 [running]:\n")
+	os.Exit(2)
+}
+
 // catch installs the signal handler.
-func (n *node) catch(ignore int) {
-	caught := make(chan os.Signal, 16)
-	signal.Notify(caught, unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGWINCH, unix.SIGALRM)
+func (n *node) catch(closing Closing) {
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, unix.SIGTERM, unix.SIGINT)
 	go func() {
-		for sig := range caught {
-			n.report(event{Signal: unix.SignalName(sig.(syscall.Signal))})
-			if sig != unix.SIGTERM && sig != unix.SIGINT || ignore < 0 {
-				continue
-			}
-			if ignore > 0 {
-				ignore--
-				continue
-			}
-			_ = write("stdout", "time=now level=INFO msg=\"Stopping Node\"\n")
-			<-time.After(n.linger)
-			os.Exit(0)
+		sig := <-caught
+		// Before anything is closed: from here on another one ends the process where it
+		// stands.
+		signal.Stop(caught)
+		n.report(event{Signal: unix.SignalName(sig.(syscall.Signal))})
+		_ = write("stdout", "time=now level=INFO msg=\"Stopping Node\"\n")
+		if closing != AtOnce {
+			keepWriting(n.home)
 		}
+		<-time.After(n.linger)
+		if err := closeStores(n.home); err != nil {
+			os.Exit(fail("fakeseid: %v", err))
+		}
+		os.Exit(0)
 	}()
 }
 

@@ -1,6 +1,7 @@
 package fakeseid
 
 import (
+	"fmt"
 	"syscall"
 	"time"
 )
@@ -94,12 +95,29 @@ func Close(endpoint Endpoint) Step {
 	return Step{Do: "close", Endpoint: endpoint}
 }
 
-// Catch installs the signal handler: from now on the first SIGTERM or SIGINT
-// after ignore others ends the process with 0. A negative number ignores all:
-// the test ends the process when it wants, or never. Other signals are reported
-// and do nothing.
-func Catch(ignore int) Step {
-	return Step{Do: "catch", Count: ignore}
+// Closing is how a seid ends that was told to.
+type Closing int
+
+// The ways.
+const (
+	// AtOnce: it closes its stores and exits with 0.
+	AtOnce Closing = iota
+	// WhenTold: it goes on writing until the test says CloseStores. A node with much
+	// data takes minutes; a seed of v6.6.2 hangs.
+	WhenTold
+)
+
+// Catch installs the signal handler. It is that of seid: it takes one SIGTERM or
+// SIGINT, and is gone with it. The next one, and any other signal at any time, does
+// what it does to a process that has no handler.
+func Catch(closing Closing) Step {
+	return Step{Do: "catch", Count: int(closing)}
+}
+
+// CloseStores ends the closing of a seid that was told to end: its stores are whole,
+// and it exits with 0.
+func CloseStores() Step {
+	return Step{Do: "close-stores"}
 }
 
 // Linger makes a stop that is under way take this long.
@@ -140,6 +158,16 @@ type Plan struct {
 // Halt leaves the traces of an upgrade and exits with 2, as seid does.
 func Halt(plan Plan) Step {
 	return Step{Do: "halt", Name: plan.Name, Height: plan.Height, Info: plan.Info, Line: plan.Line, File: plan.File}
+}
+
+// TooNew ends seid as a binary does whose upgrade the chain has not executed yet.
+func TooNew(name string) Step {
+	return Step{Do: "panic", Text: fmt.Appendf(nil, "BINARY UPDATED BEFORE TRIGGER! UPGRADE %q - in binary but not executed on chain", name)}
+}
+
+// TooOld ends seid as a binary does that lacks an upgrade which the chain has executed.
+func TooOld(name string) Step {
+	return Step{Do: "panic", Text: fmt.Appendf(nil, "Wrong app version 0, upgrade handler is missing for %s upgrade plan", name)}
 }
 
 // Exit ends the process with a code, no matter what.
@@ -188,5 +216,5 @@ func Serving(addresses map[Endpoint]string, facts Facts) []Step {
 			steps = append(steps, Open(endpoint, address))
 		}
 	}
-	return append(steps, Catch(0))
+	return append(steps, Catch(AtOnce))
 }
