@@ -19,7 +19,7 @@ import (
 func TestHoldWinsOverARestartUnderWay(t *testing.T) {
 	t.Parallel()
 	p := newPod(t)
-	p.script[len(p.script)-1] = fakeseid.Catch(-1) // it ends when the test says so
+	p.script[len(p.script)-1] = fakeseid.Catch(fakeseid.WhenTold) // it ends when the test says so
 	_, _, node := p.bringUp()
 	p.untilStatus("stopping is safe", func(s api.Status) bool { return s.Seid.SafeToStop })
 	p.submit("restart-seid", map[string]any{})

@@ -162,9 +162,9 @@ const (
 // parked, because starting it again would only halt it again; where it is parked
 // for its keys it is tried again when the approval is another one than was tried.
 //
-// A seid that was told to stop and outlived that is told to run again when it may:
-// otherwise the supervisor would take its next end, a crash perhaps, for the stop.
-func decide(allowed consent.State, state supervisor.State, did deeds) act {
+// A seid that was told to end is left alone also where it may run again: nothing takes
+// a signal back, and another one is started when it has ended.
+func decide(allowed consent.State, state supervisor.State, tried supervisor.Approval) act {
 	switch {
 	case state.Terminating:
 		return leave
@@ -174,25 +174,15 @@ func decide(allowed consent.State, state supervisor.State, did deeds) act {
 		return stop
 	case !allowed.Wanted():
 		return leave
-	case state.PID != 0 && state.Instance == did.stopped:
-		return start
 	case state.PID != 0:
 		return leave
 	case state.State == supervisor.Parked && state.ParkedBecause == supervisor.ParkedUpgrade:
 		return leave
-	case state.State == supervisor.Parked && did.tried == approvalOf(allowed):
+	case state.State == supervisor.Parked && tried == approvalOf(allowed):
 		return leave
 	default:
 		return start
 	}
-}
-
-// deeds are what the driver has done before.
-type deeds struct {
-	// tried is the approval of the last start.
-	tried supervisor.Approval
-	// stopped is the instance of the last stop, until a start takes it back.
-	stopped string
 }
 
 // approvalOf is the identity under which seid may run.
@@ -208,7 +198,7 @@ const (
 	// another supervisor appears before.
 	retryAfter = time.Second
 	// insistAfter is the pause after a stop that seid outlived. It may be writing
-	// down a large database, and signals do not make that faster.
+	// down a large database. The supervisor signals it once, however often it is asked.
 	insistAfter = 10 * time.Minute
 	// startPatience bounds a start, which may have to wait for a stop.
 	startPatience = 3 * time.Minute
@@ -218,7 +208,8 @@ const (
 
 // drive makes seid run exactly when it is wanted.
 func (n *Node) drive(ctx context.Context) {
-	var did deeds
+	// tried is the approval of the last start.
+	var tried supervisor.Approval
 	for ctx.Err() == nil {
 		// The channels first, so that no change between looking and waiting is lost.
 		consented := n.opts.Consent.Changed()
@@ -226,13 +217,9 @@ func (n *Node) drive(ctx context.Context) {
 		allowed := n.opts.Consent.State()
 		var err error
 		if seen.connected {
-			what := decide(allowed, seen.state, did)
-			switch what {
-			case start:
-				did = deeds{tried: approvalOf(allowed)}
-			case stop:
-				did.stopped = seen.state.Instance
-			case leave:
+			what := decide(allowed, seen.state, tried)
+			if what == start {
+				tried = approvalOf(allowed)
 			}
 			err = n.carryOut(ctx, what, seen.state, consented)
 		}
@@ -287,7 +274,7 @@ func (n *Node) carryOut(ctx context.Context, what act, state supervisor.State, c
 	defer cancel()
 	var err error
 	if what == start {
-		err = n.start(ctx)
+		err = n.start(ctx, state)
 	} else {
 		err = n.stop(ctx, state)
 	}
@@ -297,7 +284,7 @@ func (n *Node) carryOut(ctx context.Context, what act, state supervisor.State, c
 	return err
 }
 
-func (n *Node) start(ctx context.Context) error {
+func (n *Node) start(ctx context.Context, state supervisor.State) error {
 	n.begin("starting seid")
 	if err := n.configure(); err != nil {
 		return err
@@ -308,7 +295,7 @@ func (n *Node) start(ctx context.Context) error {
 		n.opts.Log.Info("Starting seid")
 		ctx, cancel := context.WithTimeout(ctx, startPatience)
 		defer cancel()
-		_, err := n.opts.Supervisor.Start(ctx, supervisor.StartRequest{Approval: approvalOf(allowed)})
+		_, err := n.opts.Supervisor.Start(ctx, supervisor.StartRequest{Approval: approvalOf(allowed), AsOf: &state.Stops})
 		return err
 	})
 }

@@ -28,7 +28,6 @@ func TestDecide(t *testing.T) {
 		"approved, and it waits":                           {approved, supervisor.State{State: supervisor.Waiting}, same, start},
 		"approved, and it is stopped":                      {approved, supervisor.State{State: supervisor.Stopped}, same, start},
 		"approved, and it runs":                            {approved, supervisor.State{State: supervisor.Running, PID: 7}, same, leave},
-		"released, and it outlived its stop":               {approved, supervisor.State{State: supervisor.Running, PID: 7, Instance: "outlived"}, same, start},
 		"approved, and it is stopping":                     {approved, supervisor.State{State: supervisor.Stopping, PID: 7}, same, leave},
 		"not approved, and it waits":                       {consent.State{}, supervisor.State{State: supervisor.Waiting}, same, leave},
 		"not approved, and it runs":                        {consent.State{}, supervisor.State{State: supervisor.Running, PID: 7}, same, stop},
@@ -42,7 +41,7 @@ func TestDecide(t *testing.T) {
 		"the keys did not fit, and nothing changed":        {approved, supervisor.State{State: supervisor.Parked, ParkedBecause: supervisor.ParkedKeys}, same, leave},
 		"the keys did not fit, and another key is allowed": {approved, supervisor.State{State: supervisor.Parked, ParkedBecause: supervisor.ParkedKeys}, other, start},
 	} {
-		if got := decide(c.allowed, c.state, deeds{tried: c.tried, stopped: "outlived"}); got != c.want {
+		if got := decide(c.allowed, c.state, c.tried); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}
 	}

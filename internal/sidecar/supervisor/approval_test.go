@@ -51,7 +51,7 @@ func TestRestartChecksTheKeysToo(t *testing.T) {
 	approved := r.keys("a")
 	r.run()
 	_, p := r.start(approved)
-	r.settle(p, 0)
+	r.settle(p, fakeseid.AtOnce)
 	r.keys("b")
 	_, err := r.client.Restart(t.Context(), RestartRequest{Approval: approved})
 	if reason(err) != ReasonKeys {
@@ -119,7 +119,7 @@ func TestDoubleSignCheckEndsWithTheFirstSignature(t *testing.T) {
 	approved := r.keys("a")
 	r.run()
 	_, p := r.start(approved)
-	r.settle(p, 0)
+	r.settle(p, fakeseid.AtOnce)
 	p.Do(t, fakeseid.Sign(5))
 	state, err := r.client.Restart(t.Context(), RestartRequest{Approval: approved})
 	if err != nil || state.SignHeight != 5 {
@@ -169,7 +169,7 @@ func TestValidatorNeedsAnApprovedKey(t *testing.T) {
 	if !slices.Contains(p.Args, doubleSignCheck) {
 		t.Errorf("arguments: %q", p.Args)
 	}
-	r.settle(p, 0)
+	r.settle(p, fakeseid.AtOnce)
 	if _, err := r.client.Restart(t.Context(), RestartRequest{}); reason(err) != ReasonKeys {
 		t.Errorf("restart without a key: %v", err)
 	}

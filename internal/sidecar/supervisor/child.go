@@ -21,8 +21,8 @@ type child struct {
 	streams  []*stream
 	started  time.Time
 	// upgradeInfo is the file before the start: what is in it is not about this
-	// seid.
-	upgradeInfo stamp
+	// seid. Nothing means that nobody knows, and then the file proves nothing.
+	upgradeInfo *stamp
 
 	// ended is closed once the end is recorded.
 	ended chan struct{}
@@ -34,26 +34,24 @@ type child struct {
 		ruined  bool
 	}
 
+	// seed: one version of seid, as a seed, ends with the second signal only.
+	seed bool
+
 	// The rest belongs to the supervisor, under its lock.
 	answered bool
 	// safe is closed while stopping is safe, and replaced when it is not any more.
 	safe chan struct{}
-	stop *stopping
-	// asked is why it was signalled. It stays when seid outlives the attempt, until
-	// somebody wants seid to run.
+	// signalled: it was told to end. Nothing takes that back, and nobody tells it
+	// twice: seid's handler is gone with the first signal, so a second one would end it
+	// in the middle of closing its stores.
+	signalled bool
+	// asked is why it was signalled, and how which way that went.
 	asked Cause
 	how   How
 	// next is under which approval to start again when it has ended; nextErr is
 	// what came of that.
 	next    *Approval
 	nextErr *Error
-}
-
-// stopping is one attempt to end a child by signals. Whoever asks meanwhile joins
-// it.
-type stopping struct {
-	done chan struct{}
-	err  *Error
 }
 
 // newInstance names a seid. It is unique across supervisors too.
@@ -141,7 +139,7 @@ func (c *child) evidence(home seid.Home) (upgrade *Upgrade, ruined bool) {
 	if c.found.upgrade != nil {
 		upgrade = (*Upgrade)(c.found.upgrade)
 	}
-	if stampOf(home.UpgradeInfo()) != c.upgradeInfo {
+	if now := stampOf(home.UpgradeInfo()); now != nil && c.upgradeInfo != nil && *now != *c.upgradeInfo {
 		// The file is exact where a line may be cut.
 		if info, err := seid.ReadUpgradeInfo(home.UpgradeInfo()); err == nil {
 			upgrade = (*Upgrade)(&info)

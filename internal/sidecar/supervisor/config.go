@@ -47,8 +47,12 @@ type Endpoints struct {
 
 // Timing is how long things take.
 type Timing struct {
-	// Grace is how long a stop may take; a second signal follows halfway.
+	// Grace is how long a request waits for the end of a seid that was signalled. Then
+	// it is answered with StillRunning, and seid goes on closing: it may take minutes
+	// to write a large database down. It is what a pod has, too.
 	Grace time.Duration
+	// Insist is how long a seed has until it gets a second signal.
+	Insist time.Duration
 	// HoldBack is how long a termination from outside waits until stopping is safe.
 	HoldBack time.Duration
 	// BootLimit is how long a seid may be without its signal handler.
@@ -83,7 +87,8 @@ func (c Config) withDefaults() Config {
 	defaults(&c.Endpoints.REST, "127.0.0.1:1317")
 	defaults(&c.Endpoints.GRPC, "127.0.0.1:9090")
 	defaults(&c.Endpoints.GRPCWeb, "127.0.0.1:9091")
-	defaults(&c.Timing.Grace, 90*time.Second)
+	defaults(&c.Timing.Grace, 10*time.Minute)
+	defaults(&c.Timing.Insist, 45*time.Second)
 	defaults(&c.Timing.HoldBack, 480*time.Second)
 	defaults(&c.Timing.BootLimit, 60*time.Second)
 	defaults(&c.Timing.ServiceStart, 5*time.Second)

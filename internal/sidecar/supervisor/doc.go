@@ -3,7 +3,7 @@
 //
 // The supervisor starts seid when the sidecar says so, stops and restarts it in
 // the same container, and otherwise stays out of the way: output passes byte for
-// byte, signals are forwarded, and an exit nobody asked for ends the supervisor
+// byte, a termination is passed on, and an exit nobody asked for ends the supervisor
 // with seid's code, so that Kubernetes sees what it would see without us.
 //
 // # Who decides
@@ -16,7 +16,9 @@
 // Every seid that is started has an instance id. A stop or restart names the
 // instance it means; when another one runs by now, the request already happened
 // and is answered with the state. A restart that has signalled goes through to
-// its start even when the caller is gone.
+// its start even when the caller is gone. Where no seid lives a restart starts none:
+// between the caller's look and its request a hold may have been answered. For the same
+// reason a start says how many stops its caller knew of, and is refused after another.
 //
 // The latest wish wins, and the latest is the one that arrived last, whichever
 // was able to act first: a stop that comes while a restart is stopping seid
@@ -24,16 +26,15 @@
 // with Superseded when the opposite was asked for meanwhile. A request that was
 // refused before it did anything, or whose caller left before, counts no more.
 //
-// # Never SIGKILL
+// # One signal, and never SIGKILL
 //
-// A stop sends SIGTERM, and again at half the grace, because one version of seid
-// in seed mode needs a second one. At the end of the grace the request fails with
-// StillRunning and seid is left alone: it may be flushing a large database. When
-// it exits later, that still counts as the requested stop: the supervisor stays,
-// in state stopped. The start half of a failed restart is dropped; whoever wants
-// seid to run sees "stopped" and asks again. A start that comes while seid still
-// runs takes the stop back: from then on an end is a crash again, and ends the
-// container.
+// A stop sends SIGTERM once. seid takes its handler away with the first signal, so a
+// second one would end it in the middle of closing its stores, which takes minutes on
+// a large node. Only a seed gets a second one: one version hangs without it, and a
+// seed has nothing to tear. At the end of the grace the request fails with
+// StillRunning, and seid goes on closing in state stopping. When it ends that is the
+// requested stop: the supervisor stays, in state stopped, or starts the next one if
+// that is the latest wish. Nothing takes a signal back.
 //
 // # Keys
 //
@@ -44,7 +45,8 @@
 //
 // seid gets a process group of its own and is signalled alone. A signal meant for
 // the supervisor's group (an interrupt at a terminal) therefore reaches seid only
-// through the supervisor, which first waits until stopping is safe.
+// through the supervisor, which first waits until stopping is safe. Signals that seid
+// does not handle are not passed on: they would end it where it stands.
 //
 // There is no parent-death signal. It would fire when the thread that forked
 // ends, not only the process, and it would kill seid at a moment nobody chose.

@@ -35,9 +35,9 @@ func TestUpgradeIsProven(t *testing.T) {
 			if _, err := r.client.Start(t.Context(), StartRequest{}); reason(err) != ReasonParked {
 				t.Fatalf("start of a halted one: %v", err)
 			}
-			again, err := r.client.Restart(t.Context(), RestartRequest{StopRequest: StopRequest{Instance: first.Instance}})
+			again, err := r.client.Start(t.Context(), StartRequest{Parked: true})
 			if err != nil || again.State != Starting || again.Upgrade != nil || again.ParkedBecause != "" {
-				t.Fatalf("restart of a halted one: %+v, %v", again, err)
+				t.Fatalf("start of a halted one by somebody who means it: %+v, %v", again, err)
 			}
 		})
 	}
@@ -50,7 +50,7 @@ func TestUpgradeFileWrittenAgainWithTheSameText(t *testing.T) {
 	_, p := r.start(Approval{})
 	p.Do(t, fakeseid.Halt(plan))
 	first := r.await("parked", phase(Parked)).Instance
-	if _, err := r.client.Restart(t.Context(), RestartRequest{}); err != nil {
+	if _, err := r.client.Start(t.Context(), StartRequest{Parked: true}); err != nil {
 		t.Fatal(err)
 	}
 	r.control.Next(t).Do(t, fakeseid.Halt(plan))
@@ -208,24 +208,10 @@ func TestTermination(t *testing.T) {
 		}
 		expectExit(r, Terminated, Unsafe)
 	})
-	t.Run("insists", func(t *testing.T) {
-		r := newRig(t)
-		r.run()
-		_, p := r.settled(-1)
-		r.signals <- syscall.SIGTERM
-		for range 4 {
-			p.Signal(t)
-			r.clock.pass(t, 45*time.Second)
-		}
-		p.Do(t, fakeseid.Exit(0))
-		if code := r.end(); code != 0 {
-			t.Fatal(code)
-		}
-	})
 	t.Run("in the middle of a restart", func(t *testing.T) {
 		r := newRig(t)
 		r.run()
-		_, p := r.settled(-1)
+		_, p := r.settled(fakeseid.WhenTold)
 		restart := async(func() (State, error) { return r.client.Restart(t.Context(), RestartRequest{}) })
 		p.Signal(t)
 		r.signals <- syscall.SIGTERM
@@ -264,7 +250,7 @@ func expectExit(r *rig, cause Cause, how How) {
 func TestUpgradeDuringAStopParks(t *testing.T) {
 	r := newRig(t)
 	r.run()
-	_, p := r.settled(-1)
+	_, p := r.settled(fakeseid.WhenTold)
 	restart := async(func() (State, error) { return r.client.Restart(t.Context(), RestartRequest{}) })
 	p.Signal(t)
 	p.Do(t, fakeseid.Halt(fakeseid.Plan{Name: "v7", Height: 10, File: true, Line: true}))

@@ -1,7 +1,9 @@
 package supervisor
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -144,20 +146,24 @@ func syncExpected(home seid.Home, set settings) bool {
 }
 
 // stamp is a version of a file. A file that is written again with the same text
-// is another version.
+// is another version; one that is not there is one too.
 type stamp struct {
 	modified time.Time
 	text     string
 }
 
-func stampOf(path string) stamp {
+// stampOf is nothing when a file cannot be read: that is not the same as no file.
+func stampOf(path string) *stamp {
 	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &stamp{}
+	}
 	if err != nil {
-		return stamp{}
+		return nil
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return stamp{}
+		return nil
 	}
-	return stamp{modified: info.ModTime(), text: string(text)}
+	return &stamp{modified: info.ModTime(), text: string(text)}
 }

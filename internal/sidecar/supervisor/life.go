@@ -39,6 +39,7 @@ func (s *Supervisor) begin(ctx context.Context, approved Approval) *Error {
 	if err != nil {
 		return s.notStarted(err)
 	}
+	c.seed = set.seed
 	s.child = c
 	s.unpark()
 	s.state.Instance, s.state.PID = c.instance, c.process.Pid
@@ -90,7 +91,7 @@ func (s *Supervisor) attend(ctx context.Context, c *child) {
 	defer s.mu.Unlock()
 	exit := Exit{Instance: c.instance, Code: code, Signal: signal, How: c.how}
 	exit.Cause = causeOf(evidence{code: code, asked: c.asked, upgrade: upgrade, ruined: ruined})
-	if c.how != "" && signal != "" {
+	if c.how == Clean && signal != "" {
 		exit.How = Unsafe // It was thought to be safe, and seid did not handle it.
 	}
 	if exit.Cause != UpgradeNeeded {
@@ -144,59 +145,41 @@ func (s *Supervisor) settle(ctx context.Context, c *child, exit Exit) {
 	}
 }
 
-// beginStop signals a seid, or joins the attempt that is under way. next is the
-// latest wish: under which approval to start again, if at all. The lock is held.
+// beginStop signals a seid, unless that was done. next is the latest wish: under which
+// approval to start again, if at all. The lock is held.
 func (s *Supervisor) beginStop(c *child, asked Cause, how How, next *Approval) {
 	if s.state.Terminating {
 		next = nil
 	}
 	c.next = next
-	if c.stop != nil {
+	if c.signalled {
 		return
 	}
-	if c.asked == "" {
-		c.asked = asked
-	}
-	c.how, c.stop = how, &stopping{done: make(chan struct{})}
+	c.asked, c.how, c.signalled = asked, how, true
 	s.enter(Stopping)
-	stop := c.stop
-	s.work.Go(func() { s.carryOut(c, stop) })
+	c.signal(unix.SIGTERM)
+	if c.seed {
+		s.work.Go(func() { s.insist(c) })
+	}
 }
 
-// carryOut is an attempt to end a seid. It never kills: at the end of the grace
-// seid is left running.
-func (s *Supervisor) carryOut(c *child, stop *stopping) {
-	defer close(stop.done)
-	half := s.cfg.Timing.Grace / 2
-	c.signal(unix.SIGTERM)
+// insist sends a seed the second signal that one version needs. It has no stores that
+// it could tear.
+func (s *Supervisor) insist(c *child) {
 	select {
 	case <-c.ended:
 		return
-	case <-s.cfg.Clock.After(half):
-	}
-	s.mu.Lock()
-	if c.how == Clean {
-		c.how = SecondSignal
-	}
-	s.mu.Unlock()
-	c.signal(unix.SIGTERM)
-	select {
-	case <-c.ended:
-		return
-	case <-s.cfg.Clock.After(s.cfg.Timing.Grace - half):
+	case <-s.cfg.Clock.After(s.cfg.Timing.Insist):
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.child != c {
 		return
 	}
-	c.stop, c.next = nil, nil
-	stop.err = refuse(ReasonStillRunning, "seid (instance %s) did not end within %s and still runs", c.instance, s.cfg.Timing.Grace)
-	if c.answered {
-		s.enter(Running)
-	} else {
-		s.enter(Starting)
+	if c.how == Clean {
+		c.how = SecondSignal
 	}
+	c.signal(unix.SIGTERM)
 }
 
 // terminate ends the supervisor, and before it seid. It is what a signal from
@@ -218,8 +201,8 @@ func (s *Supervisor) terminate(ctx context.Context) {
 	s.work.Go(func() { s.endFromOutside(ctx, c) })
 }
 
-// endFromOutside holds a termination back until it is safe, then insists: whoever
-// asked has a deadline of its own, and no answer of ours would reach it.
+// endFromOutside holds a termination back until it is safe, or no longer: whoever
+// asked has a deadline of its own. Then the end of seid is the end of the supervisor.
 func (s *Supervisor) endFromOutside(ctx context.Context, c *child) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -228,8 +211,7 @@ func (s *Supervisor) endFromOutside(ctx context.Context, c *child) {
 	if !safe {
 		how = Unsafe
 	}
-	for s.child == c {
+	if s.child == c {
 		s.beginStop(c, Terminated, how, nil)
-		_ = s.await(ctx, c.stop) // The context never ends.
 	}
 }

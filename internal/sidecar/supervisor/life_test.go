@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -39,7 +40,7 @@ func TestLife(t *testing.T) {
 	}
 	r.expect("started", first, State{State: Starting, Instance: first.Instance, PID: p.PID, UnsafeBecause: Booting})
 	running := State{State: Running, Instance: first.Instance, PID: p.PID, SafeToStop: true}
-	r.expect("settled", r.settle(p, 0), running)
+	r.expect("settled", r.settle(p, fakeseid.AtOnce), running)
 	again, err := r.client.Start(t.Context(), StartRequest{})
 	if err != nil {
 		t.Fatal(err)
@@ -52,14 +53,14 @@ func TestLife(t *testing.T) {
 	}
 	exit := &Exit{Instance: first.Instance, Cause: Requested, How: Clean}
 	counts := map[Cause]int{Requested: 1}
-	r.expect("stopped", stopped, State{State: Stopped, Instance: first.Instance, SafeToStop: true, LastExit: exit, Restarts: counts})
+	r.expect("stopped", stopped, State{State: Stopped, Instance: first.Instance, SafeToStop: true, LastExit: exit, Restarts: counts, Stops: 1})
 
 	second, p := r.start(Approval{})
 	if second.Instance == first.Instance {
 		t.Error("two instances with one name")
 	}
 	r.expect("started again", second, State{
-		State: Starting, Instance: second.Instance, PID: p.PID, UnsafeBecause: Booting, LastExit: exit, Restarts: counts,
+		State: Starting, Instance: second.Instance, PID: p.PID, UnsafeBecause: Booting, LastExit: exit, Restarts: counts, Stops: 1,
 	})
 }
 
@@ -90,12 +91,12 @@ func TestConcurrentStartsStartOne(t *testing.T) {
 func TestRequestsForAnEarlierInstanceDoNothing(t *testing.T) {
 	r := newRig(t)
 	r.run()
-	first, _ := r.settled(0)
+	first, _ := r.settled(fakeseid.AtOnce)
 	second, err := r.client.Restart(t.Context(), RestartRequest{StopRequest: StopRequest{Instance: first.Instance}})
 	if err != nil || second.Instance == first.Instance || second.State != Starting {
 		t.Fatalf("restart: %+v, %v", second, err)
 	}
-	r.settle(r.control.Next(t), 0)
+	r.settle(r.control.Next(t), fakeseid.AtOnce)
 
 	// The sidecar crashed before it heard the answer, and repeats itself.
 	for name, call := range map[string]func() (State, error){
@@ -120,19 +121,74 @@ func TestRequestsForAnEarlierInstanceDoNothing(t *testing.T) {
 	if err != nil || state.State != Stopped {
 		t.Errorf("restart of the earlier instance of a stopped one: %+v, %v", state, err)
 	}
-	state, err = r.client.Restart(t.Context(), RestartRequest{StopRequest: StopRequest{Instance: second.Instance}})
-	if err != nil || state.State != Starting {
-		t.Errorf("restart of the stopped one: %+v, %v", state, err)
-	}
 }
 
-func TestRestartOfASupervisorThatNeverStarted(t *testing.T) {
+// TestRestartWhereNoneLives: whoever asks for a restart has seen one live. If it has
+// ended meanwhile, a hold may have been answered, and nobody may start one.
+func TestRestartWhereNoneLives(t *testing.T) {
 	r := newRig(t)
 	r.run()
 	// The container was replaced in the middle of a restart.
-	state, err := r.client.Restart(t.Context(), RestartRequest{StopRequest: StopRequest{Instance: "of another container"}})
-	if err != nil || state.State != Starting {
+	if _, err := r.client.Restart(t.Context(), RestartRequest{StopRequest: StopRequest{Instance: "of another container"}}); reason(err) != ReasonEnded {
+		t.Fatalf("before the first start: %v", err)
+	}
+	first, _ := r.settled(fakeseid.AtOnce)
+	if _, err := r.client.Stop(t.Context(), StopRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, instance := range []string{first.Instance, ""} {
+		if _, err := r.client.Restart(t.Context(), RestartRequest{StopRequest: StopRequest{Instance: instance}}); reason(err) != ReasonEnded {
+			t.Errorf("restart of %q: %v", instance, err)
+		}
+	}
+	if state, err := r.client.State(t.Context()); err != nil || state.State != Stopped || state.PID != 0 {
+		t.Errorf("%+v, %v", state, err)
+	}
+}
+
+// TestStartDecidedBeforeAStop: it may arrive long after it, and whoever stopped seid
+// has told others that it does not run.
+func TestStartDecidedBeforeAStop(t *testing.T) {
+	r := newRig(t)
+	r.run()
+	before, err := r.client.State(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.client.Stop(t.Context(), StopRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.client.Start(t.Context(), StartRequest{AsOf: &before.Stops}); reason(err) != ReasonSuperseded {
+		t.Fatalf("start: %v", err)
+	}
+	after := r.await("the stop", func(s State) bool { return s.Stops == 1 })
+	if state, err := r.client.Start(t.Context(), StartRequest{AsOf: &after.Stops}); err != nil || state.PID == 0 {
 		t.Fatalf("%+v, %v", state, err)
+	}
+	p := r.control.Next(t)
+	r.settle(p, fakeseid.WhenTold)
+	stop := async(func() (State, error) { return r.client.Stop(t.Context(), StopRequest{}) })
+	p.Signal(t)
+	if _, err := r.client.Restart(t.Context(), RestartRequest{AsOf: &after.Stops}); reason(err) != ReasonSuperseded {
+		t.Errorf("restart: %v", err)
+	}
+	p.Do(t, fakeseid.CloseStores())
+	if state, err := r.answer(stop); err != nil || state.PID != 0 {
+		t.Errorf("stop: %+v, %v", state, err)
+	}
+}
+
+// TestStartOfACallerWhoLeft is not carried out: nobody knows of it any more.
+func TestStartOfACallerWhoLeft(t *testing.T) {
+	r := newRig(t)
+	r.run()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := r.current.start(ctx, StartRequest{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("start: %v", err)
+	}
+	if state, err := r.client.State(t.Context()); err != nil || state.PID != 0 {
+		t.Errorf("%+v, %v", state, err)
 	}
 }
 
@@ -172,50 +228,98 @@ func TestStopWaitsUntilItIsSafe(t *testing.T) {
 	stop := async(func() (State, error) {
 		return r.client.Stop(t.Context(), StopRequest{SafeWait: Duration(time.Hour)})
 	})
-	r.settle(p, 0)
+	r.settle(p, fakeseid.AtOnce)
 	state, err := r.answer(stop)
 	if err != nil || state.LastExit.How != Clean || state.LastExit.Code != 0 {
 		t.Fatalf("%+v, %v", state, err)
 	}
 }
 
-func TestSecondSignal(t *testing.T) {
+// TestSeedNeedsASecondSignal: it dies of it, and that is known.
+func TestSeedNeedsASecondSignal(t *testing.T) {
 	r := newRig(t)
+	r.config("mode = \"seed\"\n", noServices)
 	r.run()
-	_, p := r.settled(1)
+	_, p := r.start(Approval{})
+	p.Do(t, fakeseid.Catch(fakeseid.WhenTold), fakeseid.Open(fakeseid.P2P, r.at[fakeseid.P2P]))
+	r.await("running", phase(Running))
+	r.clock.advance(time.Second)
+	r.await("safe to stop", func(s State) bool { return s.SafeToStop })
 	stop := async(func() (State, error) { return r.client.Stop(t.Context(), StopRequest{}) })
-	if got := p.Signal(t); got != "SIGTERM" {
-		t.Fatal(got)
-	}
-	r.await("stopping", phase(Stopping))
+	p.Signal(t)
 	r.clock.pass(t, 45*time.Second)
 	state, err := r.answer(stop)
-	if err != nil || state.LastExit.How != SecondSignal || state.LastExit.Code != 0 {
+	if err != nil || state.LastExit.How != SecondSignal || state.LastExit.Signal != "SIGTERM" {
 		t.Fatalf("%+v, %v", state.LastExit, err)
 	}
 }
 
-func TestNeverKilled(t *testing.T) {
+// TestSlowShutdownIsWaitedFor: seid's handler is gone with the first signal, so a
+// second one would tear its stores.
+func TestSlowShutdownIsWaitedFor(t *testing.T) {
+	for name, ask := range map[string]func(*rig) <-chan answer{
+		"from outside": func(r *rig) <-chan answer {
+			r.signals <- syscall.SIGTERM
+			return nil
+		},
+		"over the socket": func(r *rig) <-chan answer {
+			return async(func() (State, error) { return r.client.Stop(t.Context(), StopRequest{}) })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.run()
+			_, p := r.settled(fakeseid.WhenTold)
+			asked := ask(r)
+			if got := p.Signal(t); got != "SIGTERM" {
+				t.Fatal(got)
+			}
+			for range 4 {
+				r.clock.advance(time.Minute)
+				r.signals <- syscall.SIGTERM // Whoever is impatient changes nothing.
+				r.signals <- syscall.SIGHUP
+			}
+			r.await("terminating", func(s State) bool { return s.Terminating && s.State == Stopping })
+			p.Do(t, fakeseid.CloseStores())
+			if asked != nil {
+				if _, err := r.answer(asked); err != nil {
+					t.Error(err)
+				}
+			}
+			if code := r.end(); code != 0 || !fakeseid.StoresClean(t, r.home) {
+				t.Errorf("code %d, stores clean: %t", code, fakeseid.StoresClean(t, r.home))
+			}
+			left, err := recall(r.socket)
+			if err != nil || left.LastExit.How != Clean || left.LastExit.Signal != "" {
+				t.Errorf("%+v, %v", left.LastExit, err)
+			}
+		})
+	}
+}
+
+// TestStopThatIsNotOver: seid is told once, however often somebody asks.
+func TestStopThatIsNotOver(t *testing.T) {
 	r := newRig(t)
 	r.run()
-	first, p := r.settled(-1)
-	stop := async(func() (State, error) { return r.client.Stop(t.Context(), StopRequest{}) })
-	p.Signal(t)
-	r.clock.pass(t, 45*time.Second)
-	p.Signal(t)
-	r.clock.pass(t, 45*time.Second)
-	if _, err := r.answer(stop); reason(err) != ReasonStillRunning {
-		t.Fatalf("stop: %v", err)
+	first, p := r.settled(fakeseid.WhenTold)
+	for i := range 3 {
+		stop := async(func() (State, error) { return r.client.Stop(t.Context(), StopRequest{}) })
+		if i == 0 {
+			p.Signal(t)
+		}
+		r.clock.pass(t, 10*time.Minute)
+		if _, err := r.answer(stop); reason(err) != ReasonStillRunning {
+			t.Fatalf("stop: %v", err)
+		}
 	}
-	state := r.await("running again", phase(Running))
-	if state.PID != p.PID || !state.SafeToStop {
-		t.Fatalf("%+v", state)
+	if state, err := r.client.State(t.Context()); err != nil || state.State != Stopping || state.PID != p.PID {
+		t.Fatalf("%+v, %v", state, err)
 	}
 
 	// What it was asked for happens later, and is what was asked for.
-	p.Do(t, fakeseid.Exit(0))
-	state = r.await("stopped", phase(Stopped))
-	if state.LastExit.Cause != Requested || state.LastExit.Instance != first.Instance || state.Terminating {
+	p.Do(t, fakeseid.CloseStores())
+	state := r.await("stopped", phase(Stopped))
+	if state.LastExit.Cause != Requested || state.LastExit.Instance != first.Instance || state.Terminating || !fakeseid.StoresClean(t, r.home) {
 		t.Fatalf("%+v", state)
 	}
 	r.start(Approval{})
@@ -224,7 +328,7 @@ func TestNeverKilled(t *testing.T) {
 func TestCallerGoesAway(t *testing.T) {
 	r := newRig(t)
 	r.run()
-	first, p := r.settled(-1)
+	first, p := r.settled(fakeseid.WhenTold)
 	ctx, cancel := context.WithCancel(t.Context())
 	restart := async(func() (State, error) { return r.client.Restart(ctx, RestartRequest{}) })
 	p.Signal(t)
@@ -243,7 +347,7 @@ func TestCallerGoesAway(t *testing.T) {
 func TestStopCancelsTheStartOfARestart(t *testing.T) {
 	r := newRig(t)
 	r.run()
-	_, p := r.settled(-1)
+	_, p := r.settled(fakeseid.WhenTold)
 	restart := async(func() (State, error) { return r.client.Restart(t.Context(), RestartRequest{}) })
 	p.Signal(t)
 	stop := async(func() (State, error) { return r.client.Stop(t.Context(), StopRequest{}) })
@@ -278,7 +382,7 @@ func awaitNoNext(r *rig) {
 func TestStartDuringAStopFollowsIt(t *testing.T) {
 	r := newRig(t)
 	r.run()
-	first, p := r.settled(-1)
+	first, p := r.settled(fakeseid.WhenTold)
 	stop := async(func() (State, error) { return r.client.Stop(t.Context(), StopRequest{}) })
 	p.Signal(t)
 	start := async(func() (State, error) { return r.client.Start(t.Context(), StartRequest{}) })

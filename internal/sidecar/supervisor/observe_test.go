@@ -38,7 +38,7 @@ func TestStateSyncIsNotInterrupted(t *testing.T) {
 			r.clock.advance(time.Hour)
 
 			facts := fakeseid.Facts{ChainID: "test-1", NodeID: "id", Height: 650, StateSyncing: new(0)}
-			p.Do(t, fakeseid.Catch(0), fakeseid.Tell(facts), fakeseid.Open(fakeseid.RPC, r.at[fakeseid.RPC]))
+			p.Do(t, fakeseid.Catch(fakeseid.AtOnce), fakeseid.Tell(facts), fakeseid.Open(fakeseid.RPC, r.at[fakeseid.RPC]))
 			r.await("waiting for a block", func(s State) bool { return s.State == Running && s.UnsafeBecause == AwaitingBlock })
 			r.clock.advance(time.Hour)
 			if _, err := r.client.Stop(t.Context(), StopRequest{}); reason(err) != ReasonNotSafe {
@@ -66,7 +66,7 @@ func TestNoStateSyncOnAUsedVolume(t *testing.T) {
 	if state.UnsafeBecause != Booting {
 		t.Errorf("%+v", state)
 	}
-	r.settle(p, 0)
+	r.settle(p, fakeseid.AtOnce)
 }
 
 func TestSeed(t *testing.T) {
@@ -74,7 +74,7 @@ func TestSeed(t *testing.T) {
 	r.config("mode = \"seed\"\n[statesync]\nenable = true\n", "[api]\nenable = false\n[grpc]\nenable = false\n[grpc-web]\nenable = false\n")
 	r.run()
 	_, p := r.start(Approval{})
-	p.Do(t, fakeseid.Catch(0), fakeseid.Open(fakeseid.P2P, r.at[fakeseid.P2P]))
+	p.Do(t, fakeseid.Catch(fakeseid.AtOnce), fakeseid.Open(fakeseid.P2P, r.at[fakeseid.P2P]))
 	r.await("running", phase(Running))
 	r.clock.advance(time.Second)
 	r.await("safe", func(s State) bool { return s.SafeToStop })
@@ -97,7 +97,7 @@ func TestServicesComeBeforeTheSignalHandler(t *testing.T) {
 	stop := async(func() (State, error) {
 		return r.client.Stop(t.Context(), StopRequest{SafeWait: Duration(time.Hour)})
 	})
-	p.Do(t, fakeseid.Catch(0))
+	p.Do(t, fakeseid.Catch(fakeseid.AtOnce))
 	// However late the last port was seen: the limit has not been reached when it
 	// becomes safe.
 	for r.stillUnsafe() {
@@ -137,7 +137,7 @@ func TestHangingBootMayBeStopped(t *testing.T) {
 func TestSettledSeidIsNotProbed(t *testing.T) {
 	r := newRig(t)
 	r.run()
-	_, p := r.settled(0)
+	_, p := r.settled(fakeseid.AtOnce)
 	s := r.current
 	s.mu.Lock()
 	c := s.child
@@ -182,7 +182,7 @@ func TestStateSyncThatTurnsUpAfterTheLimit(t *testing.T) {
 		return r.client.Stop(t.Context(), StopRequest{SafeWait: Duration(time.Hour)})
 	})
 	facts := fakeseid.Facts{ChainID: "test-1", NodeID: "id", Height: 650, StateSyncing: new(0)}
-	p.Do(t, fakeseid.Catch(0), fakeseid.Tell(facts), fakeseid.Open(fakeseid.RPC, r.at[fakeseid.RPC]))
+	p.Do(t, fakeseid.Catch(fakeseid.AtOnce), fakeseid.Tell(facts), fakeseid.Open(fakeseid.RPC, r.at[fakeseid.RPC]))
 	r.await("waiting for a block", func(s State) bool { return s.State == Running && s.UnsafeBecause == AwaitingBlock })
 	p.Do(t, fakeseid.Block(2))
 	r.await("booting", func(s State) bool { return s.UnsafeBecause == Booting })

@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -97,7 +99,7 @@ func (p *process) code() int {
 func (p *process) up() *fakeseid.Process {
 	p.t.Helper()
 	_, child := p.start(Approval{})
-	child.Do(p.t, fakeseid.Catch(0), fakeseid.Tell(fakeseid.Facts{ChainID: "test-1", NodeID: "id"}), fakeseid.Open(fakeseid.RPC, p.at[fakeseid.RPC]))
+	child.Do(p.t, fakeseid.Catch(fakeseid.AtOnce), fakeseid.Tell(fakeseid.Facts{ChainID: "test-1", NodeID: "id"}), fakeseid.Open(fakeseid.RPC, p.at[fakeseid.RPC]))
 	p.await("settled", func(s State) bool { return s.State == Running && s.SafeToStop })
 	return child
 }
@@ -142,19 +144,33 @@ func TestProcessPassesTermination(t *testing.T) {
 	}
 }
 
-func TestProcessForwardsSignals(t *testing.T) {
+// TestSignalsThatWouldEndSeid: seid handles none of these, and would die in the middle
+// of a write.
+func TestSignalsThatWouldEndSeid(t *testing.T) {
 	p := newProcess(t)
 	child := p.up()
-	for _, sig := range []syscall.Signal{unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2, unix.SIGQUIT, unix.SIGWINCH, unix.SIGALRM} {
+	for _, sig := range []syscall.Signal{unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2, unix.SIGQUIT, unix.SIGWINCH, unix.SIGALRM, unix.SIGTERM} {
 		if err := p.cmd.Process.Signal(sig); err != nil {
 			t.Fatal(err)
 		}
-		if got, want := child.Signal(t), unix.SignalName(sig); got != want {
-			t.Errorf("seid got %s, want %s", got, want)
-		}
 	}
-	if state, err := p.client.State(t.Context()); err != nil || state.State != Running {
-		t.Errorf("%+v, %v", state, err)
+	if got := child.Signal(t); got != "SIGTERM" {
+		t.Errorf("seid got %s", got)
+	}
+	if got := p.code(); got != 0 || !fakeseid.StoresClean(t, p.home) {
+		t.Errorf("ended with %d, stores clean: %t", got, fakeseid.StoresClean(t, p.home))
+	}
+}
+
+// TestNoCoreFile: seid's memory holds the keys.
+func TestNoCoreFile(t *testing.T) {
+	p := newProcess(t)
+	limits, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", p.up().PID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !regexp.MustCompile(`(?m)^Max core file size +0 +0 `).Match(limits) {
+		t.Errorf("%s", limits)
 	}
 }
 
@@ -210,7 +226,7 @@ func TestGrandchildHoldsNothingUp(t *testing.T) {
 		// And seid itself is never taken away from whoever waits for it.
 		for range 20 {
 			_, child := p.start(Approval{})
-			child.Do(t, fakeseid.Catch(0))
+			child.Do(t, fakeseid.Catch(fakeseid.AtOnce))
 			if state, err := p.client.Stop(t.Context(), StopRequest{Force: true}); err != nil || state.LastExit.Code != 0 || state.LastExit.Cause != Requested {
 				t.Fatalf("%+v, %v", state.LastExit, err)
 			}
@@ -258,7 +274,7 @@ func TestProcessTerminatedWhileBooting(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.await("terminating", func(s State) bool { return s.Terminating })
-	child.Do(t, fakeseid.Catch(0), fakeseid.Tell(fakeseid.Facts{ChainID: "test-1", NodeID: "id"}), fakeseid.Open(fakeseid.RPC, p.at[fakeseid.RPC]))
+	child.Do(t, fakeseid.Catch(fakeseid.AtOnce), fakeseid.Tell(fakeseid.Facts{ChainID: "test-1", NodeID: "id"}), fakeseid.Open(fakeseid.RPC, p.at[fakeseid.RPC]))
 	if got := p.code(); got != 0 {
 		t.Errorf("ended with %d", got)
 	}

@@ -11,24 +11,26 @@ func (s *Supervisor) start(ctx context.Context, request StartRequest) (State, er
 	defer s.mu.Unlock()
 	w := s.wishes.arrive(&request.Approval)
 	defer s.wishes.answered(w)
-	for s.child != nil && s.child.stop != nil && !s.state.Terminating {
+	for s.child != nil && s.child.signalled && !s.state.Terminating {
 		// It is on its way down. What is asked for is that it runs, so this waits
-		// for what becomes of the stop.
-		if err := s.await(ctx, s.child.stop); err != nil {
+		// for its end.
+		if err := s.ended(ctx, s.child); err != nil {
 			return State{}, err
 		}
 	}
 	switch {
+	case ctx.Err() != nil:
+		// Whoever left may tell others by now that seid does not run.
+		return State{}, ctx.Err()
 	case s.state.Terminating:
 		return State{}, refuse(ReasonTerminating, "the supervisor is about to end, nothing is started any more")
 	case s.wishes.overtaken(w):
 		return State{}, superseded(w)
 	case s.child != nil:
-		// It outlived what stops were tried. From now on it is wanted, and when it
-		// ends that is not what anybody asked for.
-		s.child.asked, s.child.how = "", ""
-	case s.state.ParkedBecause == ParkedUpgrade:
-		return State{}, refuse(ReasonParked, "seid halted for an upgrade: run the binary of the upgrade, or restart seid explicitly")
+	case s.stoppedSince(request.AsOf):
+		return State{}, superseded(w)
+	case s.state.ParkedBecause.needsBinary() && !request.Parked:
+		return State{}, refuse(ReasonParked, "seid needs another binary (%s): run that one, or restart seid explicitly", s.state.ParkedBecause)
 	default:
 		if err := s.begin(ctx, *s.wishes.latest(w).next); err != nil {
 			return State{}, err
@@ -36,6 +38,12 @@ func (s *Supervisor) start(ctx context.Context, request StartRequest) (State, er
 	}
 	w.granted = true
 	return s.state.clone(), nil
+}
+
+// stoppedSince tells whether a stop was granted that the caller did not know of. The
+// lock is held.
+func (s *Supervisor) stoppedSince(asOf *int) bool {
+	return asOf != nil && *asOf != s.state.Stops
 }
 
 // stop makes seid not run.
@@ -59,10 +67,20 @@ func (s *Supervisor) stop(ctx context.Context, request StopRequest) (State, erro
 	default:
 		// One that does not run stays so, also when an earlier request is about to
 		// start it.
-		w.granted = true
+		s.grant(w)
 	}
 	s.look()
 	return s.state.clone(), nil
+}
+
+// grant notes that a wish is acted on. A start that was decided before a stop does not
+// undo it, however late it arrives. The lock is held.
+func (s *Supervisor) grant(w *wish) {
+	w.granted = true
+	if w.next == nil {
+		s.state.Stops++
+		s.publish()
+	}
 }
 
 // restart makes another seid run.
@@ -79,11 +97,8 @@ func (s *Supervisor) restart(ctx context.Context, request RestartRequest) (State
 		return State{}, err
 	}
 	if c == nil {
-		// It ended meanwhile, by itself or by somebody else's request.
-		if state, done, err := s.restartIdle(ctx, request, w); done {
-			return state, err
-		}
-		return s.state.clone(), nil
+		state, _, err := s.restartIdle(ctx, request, w)
+		return state, err
 	}
 	if err := s.ended(ctx, c); err != nil {
 		return State{}, err
@@ -100,24 +115,24 @@ func (s *Supervisor) restart(ctx context.Context, request RestartRequest) (State
 	}
 }
 
-// restartIdle does what can be done without stopping a seid: nothing, when the
-// restart already happened; a start, when none lives. The lock is held.
+// restartIdle answers a restart where no seid is to be stopped: it already happened, or
+// none lives. It never starts one. When the caller looked, one lived; if it has ended
+// meanwhile, somebody may have been told that none runs. The lock is held.
 func (s *Supervisor) restartIdle(ctx context.Context, request RestartRequest, w *wish) (State, bool, error) {
 	switch {
+	case ctx.Err() != nil:
+		return State{}, true, ctx.Err()
 	case s.state.Terminating:
 		return State{}, true, refuse(ReasonTerminating, "the supervisor is about to end, nothing is started any more")
 	case !s.means(request.Instance):
 		return s.state.clone(), true, nil
-	case s.child != nil:
-		return State{}, false, nil
-	case s.wishes.overtaken(w):
+	case s.wishes.overtaken(w) && s.child == nil, s.stoppedSince(request.AsOf):
 		return State{}, true, superseded(w)
+	case s.child == nil:
+		return State{}, true, refuse(ReasonEnded, "no seid runs, so none was restarted")
+	default:
+		return State{}, false, nil
 	}
-	if err := s.begin(ctx, *s.wishes.latest(w).next); err != nil {
-		return State{}, true, err
-	}
-	w.granted = true
-	return s.state.clone(), true, nil
 }
 
 // superseded refuses a request because of the opposite that came after it.
@@ -143,7 +158,7 @@ func (s *Supervisor) signalled(ctx context.Context, request StopRequest, w *wish
 		return nil, nil
 	}
 	how := Clean
-	if c.stop == nil {
+	if !c.signalled {
 		safe, err := s.awaitSafe(ctx, c, time.Duration(request.SafeWait))
 		switch {
 		case err != nil:
@@ -158,7 +173,7 @@ func (s *Supervisor) signalled(ctx context.Context, request StopRequest, w *wish
 			how = Unsafe
 		}
 	}
-	w.granted = true
+	s.grant(w)
 	s.beginStop(c, Requested, how, s.wishes.latest(w).next)
 	return c, nil
 }
@@ -211,28 +226,18 @@ func (s *Supervisor) awaitTurn(ctx context.Context, c *child, over <-chan time.T
 	}
 }
 
-// await waits until an attempt to stop is over. The attempt goes on when the
-// caller goes away. The lock is held, though not while it waits.
-func (s *Supervisor) await(ctx context.Context, stop *stopping) error {
-	s.mu.Unlock()
-	defer s.mu.Lock()
-	select {
-	case <-stop.done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // ended waits for the end of a seid that was signalled. The lock is held, though
 // not while it waits.
 func (s *Supervisor) ended(ctx context.Context, c *child) error {
-	stop := c.stop
-	if err := s.await(ctx, stop); err != nil {
-		return err
+	late := s.cfg.Clock.After(s.cfg.Timing.Grace)
+	s.mu.Unlock()
+	defer s.mu.Lock()
+	select {
+	case <-c.ended:
+		return nil
+	case <-late:
+		return refuse(ReasonStillRunning, "seid (instance %s) was told to end and has not ended within %s; it may still be closing its databases", c.instance, s.cfg.Timing.Grace)
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	if stop.err != nil {
-		return stop.err
-	}
-	return nil
 }

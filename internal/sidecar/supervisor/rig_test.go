@@ -32,6 +32,9 @@ type rig struct {
 	current *Supervisor
 }
 
+// noServices is an app.toml under which seid opens none.
+const noServices = "[api]\nenable = false\n[grpc]\nenable = false\n[grpc-web]\nenable = false\n"
+
 // newRig prepares a home in which seid opens no services and does no state sync.
 func newRig(t *testing.T, steps ...fakeseid.Step) *rig {
 	t.Helper()
@@ -164,17 +167,16 @@ func (r *rig) start(approval Approval) (State, *fakeseid.Process) {
 	return state, r.control.Next(r.t)
 }
 
-// settled starts a seid, brings it up, and waits until it may be stopped. It
-// ignores so many signals.
-func (r *rig) settled(ignore int) (State, *fakeseid.Process) {
+// settled starts a seid, brings it up, and waits until it may be stopped.
+func (r *rig) settled(closing fakeseid.Closing) (State, *fakeseid.Process) {
 	r.t.Helper()
 	_, p := r.start(Approval{})
-	return r.settle(p, ignore), p
+	return r.settle(p, closing), p
 }
 
-func (r *rig) settle(p *fakeseid.Process, ignore int) State {
+func (r *rig) settle(p *fakeseid.Process, closing fakeseid.Closing) State {
 	r.t.Helper()
-	p.Do(r.t, fakeseid.Catch(ignore), fakeseid.Tell(fakeseid.Facts{ChainID: "test-1", NodeID: "id", Height: 7}), fakeseid.Open(fakeseid.RPC, r.at[fakeseid.RPC]))
+	p.Do(r.t, fakeseid.Catch(closing), fakeseid.Tell(fakeseid.Facts{ChainID: "test-1", NodeID: "id", Height: 7}), fakeseid.Open(fakeseid.RPC, r.at[fakeseid.RPC]))
 	r.await("running", phase(Running))
 	r.clock.advance(time.Second)
 	return r.await("safe to stop", func(s State) bool { return s.SafeToStop })

@@ -38,6 +38,11 @@ const (
 	ParkedKeys Parking = "KeyIdentityChanged"
 )
 
+// needsBinary tells whether the same binary would end the same way again.
+func (p Parking) needsBinary() bool {
+	return p == ParkedUpgrade
+}
+
 // Cause is why seid ended.
 type Cause string
 
@@ -93,6 +98,10 @@ type State struct {
 	Identity   Identity `json:"identity"`
 	SignHeight int64    `json:"signHeight"`
 
+	// Stops counts the stops that this supervisor has granted. A start or restart says
+	// how many its caller knew of.
+	Stops int `json:"stops,omitempty"`
+
 	// Terminating: the supervisor is about to end and starts nothing any more.
 	Terminating bool `json:"terminating"`
 }
@@ -136,6 +145,12 @@ type Approval = Identity
 // StartRequest asks that seid runs.
 type StartRequest struct {
 	Approval Approval `json:"approval"`
+	// Parked starts also a seid that needs another binary: somebody means it.
+	Parked bool `json:"parked,omitempty"`
+	// AsOf is State.Stops as the caller knew it when it decided. A request that was under
+	// way while somebody stopped seid, and believes it stopped, starts nothing. Nothing
+	// means that the caller does not mind.
+	AsOf *int `json:"asOf,omitempty"`
 }
 
 // StopRequest asks that seid does not run.
@@ -148,11 +163,14 @@ type StopRequest struct {
 	Force bool `json:"force,omitempty"`
 }
 
-// RestartRequest asks that seid stops and starts again.
+// RestartRequest asks that the seid that runs stops and another one starts. Where none
+// runs it is refused: whoever may start one asks for a start.
 type RestartRequest struct {
 	StopRequest
 
 	Approval Approval `json:"approval"`
+	// AsOf is as in a StartRequest.
+	AsOf *int `json:"asOf,omitempty"`
 }
 
 // maxSafeWait bounds what a request may wait for.
@@ -188,16 +206,20 @@ const (
 	ReasonInvalid Reason = "InvalidRequest"
 	// ReasonTerminating: the supervisor is about to end.
 	ReasonTerminating Reason = "Terminating"
-	// ReasonParked: seid halted for an upgrade; only a restart starts it again.
+	// ReasonParked: seid needs another binary; only a start that says so starts this one
+	// again.
 	ReasonParked Reason = "Parked"
 	// ReasonKeys: the key files are not those that were approved.
 	ReasonKeys Reason = "KeyIdentityChanged"
 	// ReasonNotSafe: stopping was not safe within the wait; seid is untouched.
 	ReasonNotSafe Reason = "NotSafeToStop"
-	// ReasonStillRunning: seid did not end within the grace and still runs.
+	// ReasonStillRunning: seid was signalled and did not end within the grace. It is still
+	// closing.
 	ReasonStillRunning Reason = "StillRunning"
 	// ReasonSuperseded: a later request asked for the opposite.
 	ReasonSuperseded Reason = "Superseded"
+	// ReasonEnded: there is no seid that could be restarted.
+	ReasonEnded Reason = "Ended"
 	// ReasonStartFailed: the program could not be run at all.
 	ReasonStartFailed Reason = "StartFailed"
 	// ReasonUnreachable: no supervisor answers.

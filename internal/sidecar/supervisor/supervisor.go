@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -57,8 +58,12 @@ func New(cfg Config) *Supervisor {
 // terminating are the signals that end the supervisor, and seid with it.
 var terminating = []os.Signal{unix.SIGTERM, unix.SIGINT}
 
-// forwarded are the signals that only pass through.
-var forwarded = []os.Signal{
+// dropped are signals that people send to make a program do something. seid handles
+// none of them: each would end it, or freeze it, in the middle of a write. SIGPIPE is
+// among them because whoever reads our output may go away without ending seid. They are
+// caught and not ignored, because seid would inherit that.
+var dropped = []os.Signal{
+	unix.SIGPIPE,
 	unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM, unix.SIGWINCH, unix.SIGCONT, unix.SIGTSTP,
 }
 
@@ -74,9 +79,7 @@ func (s *Supervisor) Run(ctx context.Context) (int, error) {
 	}
 	if s.signals == nil {
 		s.signals = make(chan os.Signal, 32)
-		// SIGPIPE is caught and dropped: whoever reads our output may go away
-		// without ending seid. It is not ignored, because seid would inherit that.
-		signal.Notify(s.signals, append(append([]os.Signal{unix.SIGPIPE}, terminating...), forwarded...)...)
+		signal.Notify(s.signals, slices.Concat(terminating, dropped)...)
 		defer signal.Stop(s.signals)
 	}
 	listener, release, err := listen(ctx, s.cfg.Socket)
@@ -84,6 +87,9 @@ func (s *Supervisor) Run(ctx context.Context) (int, error) {
 		return 1, err
 	}
 	defer release()
+	if err := noCores(); err != nil {
+		s.cfg.Log.Warn("a seid that crashes may write its memory, and its keys, to a file", "error", err)
+	}
 	s.remember()
 
 	done := make(chan struct{})
@@ -100,6 +106,12 @@ func (s *Supervisor) Run(ctx context.Context) (int, error) {
 	close(done)
 	s.work.Wait()
 	return code, s.failure
+}
+
+// noCores keeps seid, which inherits it, from writing a core file: its memory holds the
+// keys.
+func noCores() error {
+	return unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
 }
 
 // attendSignals acts on signals until the supervisor is to end.
@@ -125,11 +137,7 @@ func (s *Supervisor) handle(ctx context.Context, sig syscall.Signal) {
 		s.terminate(context.WithoutCancel(ctx))
 	case unix.SIGPIPE:
 	default:
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.child != nil {
-			s.child.signal(sig)
-		}
+		s.cfg.Log.Info("seid does not handle this signal and would end, so it does not get it", "signal", unix.SignalName(sig))
 	}
 }
 

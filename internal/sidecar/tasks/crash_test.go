@@ -274,7 +274,7 @@ func TestACrashWhileSeidEnds(t *testing.T) {
 	w := newWorld(t)
 	w.at = fakeseid.Addresses(fakeseid.Host(t))
 	up := fakeseid.Serving(w.at, fakeseid.Facts{ChainID: chainID, NodeID: "n", Height: 7})[:len(w.at)+1]
-	w.serving = append(up, fakeseid.Catch(-1))
+	w.serving = append(up, fakeseid.Catch(fakeseid.WhenTold))
 	w.supervise()
 	l := w.live(nil)
 	l.approve(w)
@@ -297,7 +297,7 @@ func TestACrashWhileSeidEnds(t *testing.T) {
 func TestACrashBeforeItIsSafe(t *testing.T) {
 	w := newWorld(t)
 	w.write("config/config.toml", strings.Replace(w.read("config/config.toml"), "enable = false", "enable = true", 1))
-	w.serving = []fakeseid.Step{fakeseid.Catch(0)}
+	w.serving = []fakeseid.Step{fakeseid.Catch(fakeseid.AtOnce)}
 	w.supervise()
 	if _, err := w.client.Start(t.Context(), supervisor.StartRequest{}); err != nil {
 		t.Fatal(err)

@@ -54,7 +54,7 @@ func TestStopSeidThatDoesNotEnd(t *testing.T) {
 	w := newWorld(t)
 	w.grace = 2 * time.Millisecond
 	w.at = fakeseid.Addresses(fakeseid.Host(t))
-	w.serving = append(fakeseid.Serving(w.at, fakeseid.Facts{ChainID: chainID, NodeID: "n", Height: 1})[:len(w.at)+1], fakeseid.Catch(-1))
+	w.serving = append(fakeseid.Serving(w.at, fakeseid.Facts{ChainID: chainID, NodeID: "n", Height: 1})[:len(w.at)+1], fakeseid.Catch(fakeseid.WhenTold))
 	w.supervise()
 	l := w.live(nil)
 	_, p := w.seid()
@@ -75,7 +75,7 @@ func TestStopSeidThatDoesNotEnd(t *testing.T) {
 func TestStopSeidThatIsNotSafe(t *testing.T) {
 	w := newWorld(t)
 	w.write("config/config.toml", strings.Replace(w.read("config/config.toml"), "enable = false", "enable = true", 1))
-	w.serving = []fakeseid.Step{fakeseid.Catch(0)}
+	w.serving = []fakeseid.Step{fakeseid.Catch(fakeseid.AtOnce)}
 	w.supervise()
 	if _, err := w.client.Start(t.Context(), supervisor.StartRequest{}); err != nil {
 		t.Fatal(err)
@@ -100,7 +100,7 @@ func TestStopSeidThatIsNotSafe(t *testing.T) {
 func TestRestartSeidThatIsNotSafe(t *testing.T) {
 	w := newWorld(t)
 	w.write("config/config.toml", strings.Replace(w.read("config/config.toml"), "enable = false", "enable = true", 1))
-	w.serving = []fakeseid.Step{fakeseid.Catch(0)}
+	w.serving = []fakeseid.Step{fakeseid.Catch(fakeseid.AtOnce)}
 	w.supervise()
 	if _, err := w.client.Start(t.Context(), supervisor.StartRequest{}); err != nil {
 		t.Fatal(err)
@@ -157,7 +157,7 @@ func TestRestartSeidStartsOne(t *testing.T) {
 func TestRestartSeidLivesThroughACrash(t *testing.T) {
 	w := newWorld(t)
 	at := fakeseid.Addresses(fakeseid.Host(t))
-	w.at, w.serving = at, []fakeseid.Step{fakeseid.Catch(0)}
+	w.at, w.serving = at, []fakeseid.Step{fakeseid.Catch(fakeseid.AtOnce)}
 	w.supervise()
 	l := w.live(nil)
 	l.approve(w)
@@ -190,7 +190,7 @@ func TestRestartSeidAfterAHalt(t *testing.T) {
 // The new seid halts as the old one did: waiting would not help.
 func TestRestartSeidHaltsAgain(t *testing.T) {
 	w := newWorld(t)
-	w.serving = []fakeseid.Step{fakeseid.Catch(0)}
+	w.serving = []fakeseid.Step{fakeseid.Catch(fakeseid.AtOnce)}
 	w.supervise()
 	l := w.live(nil)
 	l.approve(w)
@@ -262,7 +262,7 @@ func TestRestartSeidSaysWhatItWaitedFor(t *testing.T) {
 		"a seid without RPC": {
 			reason: ReasonRPCNotAnswering,
 			world: func(w *world) {
-				w.serving = []fakeseid.Step{fakeseid.Catch(0)}
+				w.serving = []fakeseid.Step{fakeseid.Catch(fakeseid.AtOnce)}
 				w.supervise()
 			},
 			seen: func(s supervisor.State, _ error) bool { return s.State == supervisor.Starting },
@@ -306,7 +306,7 @@ func TestRestartSeidSaysWhatItWaitedFor(t *testing.T) {
 // A hold that comes while a restart waits ends the waiting.
 func TestAHoldEndsARestart(t *testing.T) {
 	w := newWorld(t)
-	w.serving = []fakeseid.Step{fakeseid.Catch(0)}
+	w.serving = []fakeseid.Step{fakeseid.Catch(fakeseid.AtOnce)}
 	w.supervise()
 	l := w.live(nil)
 	l.approve(w)
@@ -322,7 +322,7 @@ func TestRestartOfASeed(t *testing.T) {
 	w.mount(seid.ModeSeed)
 	w.write("config/config.toml", strings.Replace(w.read("config/config.toml"), `mode = "full"`, `mode = "seed"`, 1))
 	w.at = fakeseid.Addresses(fakeseid.Host(t))
-	w.serving = []fakeseid.Step{fakeseid.Open(fakeseid.P2P, w.at[fakeseid.P2P]), fakeseid.Catch(0)}
+	w.serving = []fakeseid.Step{fakeseid.Open(fakeseid.P2P, w.at[fakeseid.P2P]), fakeseid.Catch(fakeseid.AtOnce)}
 	w.supervise()
 	l := w.live(nil)
 	l.approve(w)

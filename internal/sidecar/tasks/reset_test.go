@@ -222,7 +222,7 @@ func TestResetDataUnderASeid(t *testing.T) {
 	l.hold()
 	var p *fakeseid.Process
 	l.tasks.interrupt = func(point string) error {
-		if point == "after removal of data/tendermint" {
+		if point == "after removal of data/tendermint" && p == nil {
 			_, p = w.seid()
 		}
 		return nil

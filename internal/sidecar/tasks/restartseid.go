@@ -155,17 +155,14 @@ func (r *restarter) request(ctx context.Context, state supervisor.State, approva
 			return err
 		}
 	}
-	switch {
-	case state.PID != 0:
+	if state.PID != 0 {
 		// A hold that comes meanwhile does not have to wait for this: it stops seid, and
 		// then none is started.
-		err = r.restart(ctx, approval)
-	case state.ParkedBecause == supervisor.ParkedUpgrade:
-		// One that halted for an upgrade is only started again by somebody who means it.
-		err = r.Consent.Starting(func(consent.State) error { return r.restart(ctx, approval) })
-	default:
+		err = r.restart(ctx, state, approval)
+	} else {
+		// One that needs another binary is only started again by somebody who means it.
 		err = r.Consent.Starting(func(consent.State) error {
-			_, err := r.Supervisor.Start(ctx, supervisor.StartRequest{Approval: approval})
+			_, err := r.Supervisor.Start(ctx, supervisor.StartRequest{Approval: approval, Parked: true, AsOf: &state.Stops})
 			return err
 		})
 	}
@@ -182,12 +179,12 @@ func (r *restarter) request(ctx context.Context, state supervisor.State, approva
 	return stopFailure(err)
 }
 
-func (r *restarter) restart(ctx context.Context, approval supervisor.Approval) error {
+func (r *restarter) restart(ctx context.Context, state supervisor.State, approval supervisor.Approval) error {
 	_, err := r.Supervisor.Restart(ctx, supervisor.RestartRequest{
 		StopRequest: supervisor.StopRequest{
 			Instance: r.point.Instance, SafeWait: r.safeWait(r.force, r.point.SignalledAt, restartDeadline), Force: r.force,
 		},
-		Approval: approval,
+		Approval: approval, AsOf: &state.Stops,
 	})
 	return err
 }

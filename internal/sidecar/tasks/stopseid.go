@@ -64,6 +64,13 @@ func (t *tasks) stopSeid(ctx context.Context, x engine.Execution, p StopSeid) (a
 			return false, nil
 		}
 		if state.PID == 0 {
+			// A start may be under way that was decided before the hold. After this request
+			// the supervisor does not carry it out any more.
+			state, err = t.Supervisor.Stop(ctx, supervisor.StopRequest{SafeWait: s.safeWait(p.Force, t.now(), stopDeadline), Force: p.Force})
+			if err != nil {
+				lack.is(err)
+				return false, stopFailure(err)
+			}
 			result = s.stopped(state)
 			return true, nil
 		}
