@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"syscall"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -232,4 +233,26 @@ func (c *Chain) NodeID(ctx context.Context, name string) (string, error) {
 		return "", fmt.Errorf("the node key of %s: %w", name, err)
 	}
 	return key.ID, nil
+}
+
+// closeFile says how long a seid of devchain takes to close its state, writing all the time.
+const closeFile = SeidHome + "/slow-close"
+
+// CloseSlowly has the seid of a pod take so long to close. Whoever kills it meanwhile, also with
+// a second signal, tears its state, and it does not start again.
+func (c *Chain) CloseSlowly(pod *corev1.Pod, span time.Duration) error {
+	file, err := c.File(pod, "sei-sidecar", closeFile)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, []byte(span.String()), 0o644)
+}
+
+// CloseSoon ends that.
+func (c *Chain) CloseSoon(pod *corev1.Pod) error {
+	file, err := c.File(pod, "sei-sidecar", closeFile)
+	if err != nil {
+		return err
+	}
+	return os.Remove(file)
 }
