@@ -29,7 +29,7 @@ var number = regexp.MustCompile(`[0-9]+`)
 // for example. A difference in it wakes the reconciler of the node.
 func relevant(status api.Status) matters {
 	m := matters{status: status, freeSpace: freeSpace(status)}
-	m.status.FreeBytes, m.status.TotalBytes, m.status.SignHeight = 0, 0, nil
+	m.status.FreeBytes, m.status.TotalBytes, m.status.SignHeight, m.status.Height = 0, 0, nil, 0
 	// Messages of problems say how long something takes by now. Taken literally, a
 	// reconciler that refreshes the view would wake itself without end.
 	m.status.Problems = nil

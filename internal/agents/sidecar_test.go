@@ -79,7 +79,7 @@ func start(tb testing.TB, uid, listen string) *sidecar {
 		{
 			Type: "mark-ready", Deadline: time.Hour, Decode: engine.Strict[struct{}],
 			Run: func(context.Context, engine.Execution) (any, error) {
-				return struct{}{}, s.consent.Approve("key", "node")
+				return struct{}{}, s.consent.Approve("key", "node", 0)
 			},
 		},
 		{

@@ -31,6 +31,9 @@ const (
 	Distance = 2 * Window
 )
 
+// File is where the operator's knowledge is, beside the configuration of the node.
+const File = "signing.json"
+
 // Known is what is known of a key apart from the volume that it signs on. The operator
 // keeps it in the Lease of the key and mounts it into the pod, because a volume that was
 // put back to an older state says nothing of what came after.

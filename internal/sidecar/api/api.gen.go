@@ -296,6 +296,16 @@ type SeidProgress string
 // SeidState What the process does; unknown while the supervisor is not connected.
 type SeidState string
 
+// SignGuard Why seid, if it starts now, looks for signatures of its own key before it signs;
+// empty when it does not.
+type SignGuard struct {
+	// Message In a sentence, with the heights.
+	Message string `json:"message"`
+
+	// Reason CamelCase.
+	Reason string `json:"reason"`
+}
+
 // Status Everything the sidecar knows of its node.
 type Status struct {
 	// Approval Who was approved to run on this volume; it may be another node.
@@ -309,6 +319,9 @@ type Status struct {
 
 	// FreeBytes Free space on the data volume.
 	FreeBytes int64 `json:"freeBytes,omitempty,omitzero"`
+
+	// Height The latest block that seid has; zero while it does not say.
+	Height int64 `json:"height,omitempty,omitzero"`
 
 	// Held Whether the node is held; a hold always wins.
 	Held bool `json:"held"`
@@ -330,6 +343,10 @@ type Status struct {
 
 	// Seid The seid process.
 	Seid Seid `json:"seid"`
+
+	// SignGuard Why seid, if it starts now, looks for signatures of its own key before it signs;
+	// empty when it does not.
+	SignGuard SignGuard `json:"signGuard,omitempty,omitzero"`
 
 	// SignHeight The height in the sign state, that is the last one signed. Zero is a
 	// fresh sign state; absent is not known.

@@ -159,7 +159,7 @@ func TestTheNodeOverTheNetwork(t *testing.T) {
 	if err := c.Healthz(ctx); client.Reason(err) != api.ReasonNotApproved {
 		t.Errorf("health: %v", err)
 	}
-	must(t, s.consent.Approve("key", "node"))
+	must(t, s.consent.Approve("key", "node", 0))
 	must(t, c.Healthz(ctx))
 	got, err := c.Status(ctx)
 	must(t, err)

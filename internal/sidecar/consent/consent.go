@@ -43,6 +43,15 @@ type Approval struct {
 	PublicKey  string    `json:"publicKey"` // empty where the node does not sign
 	NodeID     string    `json:"nodeId"`
 	ApprovedAt time.Time `json:"approvedAt"`
+
+	// Signed is the highest height that the key is known to have signed: by the sign
+	// state, by what the operator knows, or by proof.
+	Signed int64 `json:"signed,omitempty"`
+	// Doubted is the height of the sign state when the volume came to this node or to
+	// this key; 0: it was theirs before, or knew of no signature.
+	Doubted int64 `json:"doubted,omitempty"`
+	// AcceptedAt is the height of the sign state that a person last accepted.
+	AcceptedAt int64 `json:"acceptedAt,omitempty"`
 }
 
 func (a Approval) validate() error {
@@ -241,8 +250,9 @@ func (c *Consent) Changed() <-chan struct{} {
 	return c.changed
 }
 
-// Approve lets this node run, with these keys. It fails with ErrHeld on a held node.
-func (c *Consent) Approve(publicKey, nodeID string) error {
+// Approve lets this node run, with these keys. signed is the height of the sign state
+// on the volume. It fails with ErrHeld on a held node.
+func (c *Consent) Approve(publicKey, nodeID string, signed int64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.held {
@@ -255,6 +265,7 @@ func (c *Consent) Approve(publicKey, nodeID string) error {
 	if old := c.approval; old != nil && old.NodeUID == next.NodeUID && old.PublicKey == publicKey && old.NodeID == nodeID {
 		next.ApprovedAt = old.ApprovedAt
 	}
+	next.inherit(c.approval, signed)
 	// Written also where it is known: another approval that failed half way may be in
 	// its place.
 	if err := write(c.dir, approvalFile, next); err != nil {

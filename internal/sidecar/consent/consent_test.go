@@ -54,7 +54,7 @@ func TestANodeRunsWhenApprovedAndNotHeld(t *testing.T) {
 	hold := &Hold{Since: at, TaskID: "task-1", Reason: "because", Sequence: 1, LatestTaskID: "task-1"}
 
 	expect(State{})
-	must(t, c.Approve(key, nodeID))
+	must(t, c.Approve(key, nodeID, 0))
 	expect(State{Approved: true, Approval: approval})
 	must(t, c.Hold("task-1", "because", 1))
 	expect(State{Approved: true, Approval: approval, Held: true, Hold: hold})
@@ -62,16 +62,16 @@ func TestANodeRunsWhenApprovedAndNotHeld(t *testing.T) {
 	hold.Sequence, hold.LatestTaskID = 2, "task-2"
 	expect(State{Approved: true, Approval: approval, Held: true, Hold: hold})
 	for _, c := range []*Consent{c, open(t, dir)} {
-		if err := c.Approve("key-2", nodeID); !errors.Is(err, ErrHeld) {
+		if err := c.Approve("key-2", nodeID, 0); !errors.Is(err, ErrHeld) {
 			t.Errorf("a held node was approved: %v", err)
 		}
 	}
 	must(t, c.Release(Release{Sequence: 3}))
 	expect(State{Approved: true, Approval: approval})
 	must(t, c.Release(Release{Sequence: 3}))
-	must(t, c.Approve("", "node-2"))
+	must(t, c.Approve("", "node-2", 0))
 	expect(State{Approved: true, Approval: &Approval{NodeUID: uid, NodeID: "node-2", ApprovedAt: at}})
-	if err := c.Approve(key, ""); err == nil {
+	if err := c.Approve(key, "", 0); err == nil {
 		t.Error("approved without a node id")
 	}
 	if _, err := Open(dir, "", nil); err == nil {
@@ -128,7 +128,7 @@ func TestWhatIsOnTheDisk(t *testing.T) {
 			// Every state can be left.
 			must(t, o.Hold("task", "still", 1))
 			must(t, o.Release(Release{Sequence: 1}))
-			must(t, o.Approve(key, nodeID))
+			must(t, o.Approve(key, nodeID, 0))
 			if got := open(t, dir).State(); !got.Wanted() || len(got.Problems) != 0 {
 				t.Errorf("it cannot be repaired: %+v", got)
 			}
@@ -163,7 +163,7 @@ func TestAHoldThatIsNotAFile(t *testing.T) {
 func TestChangesAreTold(t *testing.T) {
 	c := open(t, t.TempDir())
 	for _, change := range []func() error{
-		func() error { return c.Approve(key, nodeID) },
+		func() error { return c.Approve(key, nodeID, 0) },
 		func() error { return c.Hold("t", "r", 1) },
 		func() error { return c.Release(Release{Sequence: 1}) },
 	} {
@@ -217,11 +217,11 @@ func TestEveryStepMayFail(t *testing.T) {
 				}
 			}
 			failOn(failing)
-			if err := c.Approve(key, nodeID); failing != "remove" && (!errors.Is(err, full) || c.Wanted()) {
+			if err := c.Approve(key, nodeID, 0); failing != "remove" && (!errors.Is(err, full) || c.Wanted()) {
 				t.Errorf("approved with %v, wanted: %t", err, c.Wanted())
 			}
 			failOn("")
-			must(t, c.Approve(key, nodeID))
+			must(t, c.Approve(key, nodeID, 0))
 			failOn(failing)
 			if err := c.Hold("t", "r", 1); failing != "remove" && !errors.Is(err, full) {
 				t.Errorf("held with %v", err)
@@ -249,18 +249,18 @@ func TestEveryStepMayFail(t *testing.T) {
 func TestAnApprovalAfterOneThatFailedHalfWay(t *testing.T) {
 	dir := t.TempDir()
 	c := open(t, dir)
-	must(t, c.Approve("key-1", nodeID))
+	must(t, c.Approve("key-1", nodeID, 0))
 	c.dir.fault = func(step string) error {
 		if step == "sync directory" {
 			return errors.New("failing")
 		}
 		return nil
 	}
-	if c.Approve("key-2", nodeID) == nil {
+	if c.Approve("key-2", nodeID, 0) == nil {
 		t.Fatal("it was acknowledged")
 	}
 	c.dir.fault = nil
-	must(t, c.Approve("key-1", nodeID))
+	must(t, c.Approve("key-1", nodeID, 0))
 	if got := open(t, dir).State(); got.Approval.PublicKey != "key-1" {
 		t.Errorf("the next life has %+v", got.Approval)
 	}
@@ -318,7 +318,7 @@ func TestWhichHoldsAReleaseEnds(t *testing.T) {
 // a start that is under way, and none begins on a held node.
 func TestNobodyTakesAStartForAStop(t *testing.T) {
 	c := open(t, t.TempDir())
-	must(t, c.Approve(key, nodeID))
+	must(t, c.Approve(key, nodeID, 0))
 	entered, leave := make(chan struct{}), make(chan struct{})
 	started := make(chan error, 1)
 	go func() {
@@ -357,7 +357,7 @@ func TestRereading(t *testing.T) {
 	}
 	must(t, os.Remove(path))
 	other := open(t, t.TempDir())
-	must(t, other.Approve(key, nodeID))
+	must(t, other.Approve(key, nodeID, 0))
 	content, err := os.ReadFile(filepath.Join(other.dir.path, approvalFile))
 	must(t, err)
 	must(t, os.WriteFile(path, content, 0o600))

@@ -49,7 +49,7 @@ func (h *history) fail(t *rapid.T) {
 
 func (h *history) approve(t *rapid.T) {
 	h.fail(t)
-	err := h.Approve(rapid.SampledFrom([]string{"a", "b"}).Draw(t, "key"), nodeID)
+	err := h.Approve(rapid.SampledFrom([]string{"a", "b"}).Draw(t, "key"), nodeID, 0)
 	if h.wantHeld && !errors.Is(err, ErrHeld) {
 		t.Fatalf("a held node was approved: %v", err)
 	}

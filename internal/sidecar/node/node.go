@@ -20,6 +20,7 @@ import (
 	"github.com/sei-operator/sei-operator/internal/sidecar/api"
 	"github.com/sei-operator/sei-operator/internal/sidecar/configure"
 	"github.com/sei-operator/sei-operator/internal/sidecar/consent"
+	"github.com/sei-operator/sei-operator/internal/sidecar/signer"
 	"github.com/sei-operator/sei-operator/internal/sidecar/supervisor"
 )
 
@@ -29,6 +30,7 @@ type Options struct {
 	Consent    *consent.Consent
 	Config     *configure.Configurator
 	Supervisor *supervisor.Client
+	Signer     *signer.Signer
 	// RPC and Metrics are seid's own, on loopback.
 	RPC     *seid.Client
 	HTTP    *http.Client
@@ -164,7 +166,7 @@ const (
 //
 // A seid that was told to end is left alone also where it may run again: nothing takes
 // a signal back, and another one is started when it has ended.
-func decide(allowed consent.State, state supervisor.State, tried supervisor.Approval) act {
+func decide(allowed consent.State, state supervisor.State, tried supervisor.Identity) act {
 	switch {
 	case state.Terminating:
 		return leave
@@ -178,19 +180,19 @@ func decide(allowed consent.State, state supervisor.State, tried supervisor.Appr
 		return leave
 	case state.State == supervisor.Parked && state.ParkedBecause == supervisor.ParkedUpgrade:
 		return leave
-	case state.State == supervisor.Parked && tried == approvalOf(allowed):
+	case state.State == supervisor.Parked && tried == identityOf(allowed):
 		return leave
 	default:
 		return start
 	}
 }
 
-// approvalOf is the identity under which seid may run.
-func approvalOf(allowed consent.State) supervisor.Approval {
+// identityOf is the identity under which seid may run.
+func identityOf(allowed consent.State) supervisor.Identity {
 	if allowed.Approval == nil {
-		return supervisor.Approval{}
+		return supervisor.Identity{}
 	}
-	return supervisor.Approval{PublicKey: allowed.Approval.PublicKey, NodeID: allowed.Approval.NodeID}
+	return supervisor.Identity{PublicKey: allowed.Approval.PublicKey, NodeID: allowed.Approval.NodeID}
 }
 
 const (
@@ -209,7 +211,7 @@ const (
 // drive makes seid run exactly when it is wanted.
 func (n *Node) drive(ctx context.Context) {
 	// tried is the approval of the last start.
-	var tried supervisor.Approval
+	var tried supervisor.Identity
 	for ctx.Err() == nil {
 		// The channels first, so that no change between looking and waiting is lost.
 		consented := n.opts.Consent.Changed()
@@ -219,7 +221,7 @@ func (n *Node) drive(ctx context.Context) {
 		if seen.connected {
 			what := decide(allowed, seen.state, tried)
 			if what == start {
-				tried = approvalOf(allowed)
+				tried = identityOf(allowed)
 			}
 			err = n.carryOut(ctx, what, seen.state, consented)
 		}
@@ -289,13 +291,14 @@ func (n *Node) start(ctx context.Context, state supervisor.State) error {
 	if err := n.configure(); err != nil {
 		return err
 	}
-	// Configuring takes a while on a slow volume, and a hold may have come; from here
-	// on nobody takes seid for stopped.
+	n.opts.Signer.Prepare(ctx, n.opts.Consent.State())
+	// All this takes a while on a slow volume, and a hold may have come; from here on
+	// nobody takes seid for stopped.
 	return n.opts.Consent.Starting(func(allowed consent.State) error {
 		n.opts.Log.Info("Starting seid")
 		ctx, cancel := context.WithTimeout(ctx, startPatience)
 		defer cancel()
-		_, err := n.opts.Supervisor.Start(ctx, supervisor.StartRequest{Approval: approvalOf(allowed), AsOf: &state.Stops})
+		_, err := n.opts.Supervisor.Start(ctx, supervisor.StartRequest{Approval: n.opts.Signer.Approval(allowed), AsOf: &state.Stops})
 		return err
 	})
 }

@@ -17,12 +17,12 @@ func TestDecide(t *testing.T) {
 	approved := consent.State{Approved: true, Approval: approval}
 	held := consent.State{Approved: true, Approval: approval, Held: true, Hold: &consent.Hold{}}
 	doubt := consent.State{Approved: true, Approval: approval, Held: true}
-	same := supervisor.Approval{PublicKey: "key", NodeID: "id"}
-	other := supervisor.Approval{PublicKey: "other", NodeID: "id"}
+	same := supervisor.Identity{PublicKey: "key", NodeID: "id"}
+	other := supervisor.Identity{PublicKey: "other", NodeID: "id"}
 	for name, c := range map[string]struct {
 		allowed consent.State
 		state   supervisor.State
-		tried   supervisor.Approval
+		tried   supervisor.Identity
 		want    act
 	}{
 		"approved, and it waits":                           {approved, supervisor.State{State: supervisor.Waiting}, same, start},

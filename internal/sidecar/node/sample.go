@@ -87,6 +87,9 @@ func (n *Node) take(ctx context.Context, alive bool) {
 		n.state.Identity, n.state.SignHeight = current.Identity, current.SignHeight
 	}
 	n.mu.Unlock()
+	if stateErr == nil {
+		n.opts.Signer.Note(current)
+	}
 	n.believe(next)
 }
 

@@ -47,6 +47,11 @@ func (n *Node) Node() server.Node {
 		view.SignHeight = new(state.SignHeight)
 		view.Seid.Readiness = readinessOf(told)
 	}
+	if sample.status != nil {
+		view.Height = sample.status.LatestBlockHeight
+	}
+	reason, why := n.opts.Signer.Guard(n.opts.Consent.State(), state.SignHeight)
+	view.SignGuard = api.SignGuard{Reason: string(reason), Message: why}
 	view.NodeID, view.NodeIDProblem = n.nodeID(state)
 	if record, err := n.opts.Config.Record(); err != nil {
 		view.Problems = append(view.Problems, api.Problem{Reason: ReasonConfigUnreadable, Message: err.Error()})

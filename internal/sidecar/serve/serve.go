@@ -25,9 +25,11 @@ import (
 	"github.com/sei-operator/sei-operator/internal/sidecar/loopback"
 	"github.com/sei-operator/sei-operator/internal/sidecar/node"
 	"github.com/sei-operator/sei-operator/internal/sidecar/server"
+	"github.com/sei-operator/sei-operator/internal/sidecar/signer"
 	"github.com/sei-operator/sei-operator/internal/sidecar/store"
 	"github.com/sei-operator/sei-operator/internal/sidecar/supervisor"
 	"github.com/sei-operator/sei-operator/internal/sidecar/tasks"
+	"github.com/sei-operator/sei-operator/internal/signing"
 )
 
 // stateDir is where the sidecar keeps what it must not forget, on the data volume.
@@ -89,8 +91,12 @@ func Run(ctx context.Context, cfg Config, listening func(net.Addr)) (err error) 
 	}
 	config := configure.New(cfg.Home, dir, cfg.Document)
 	seidSupervisor := supervisor.NewClient(cfg.Socket)
+	key := signer.New(signer.Options{
+		Home: cfg.Home, Consent: allowed, Mounted: beside(cfg.Document, signing.File), HTTP: client, Log: cfg.Log,
+		ChainID: func() string { return chainOf(config) },
+	})
 	observed := node.New(node.Options{
-		Home: cfg.Home, Consent: allowed, Config: config, Supervisor: seidSupervisor,
+		Home: cfg.Home, Consent: allowed, Config: config, Supervisor: seidSupervisor, Signer: key,
 		RPC: rpc, HTTP: client, Metrics: "http://" + cfg.Metrics + "/metrics", Log: cfg.Log,
 	})
 	var kept engine.Store = tasksStore
@@ -103,7 +109,7 @@ func Run(ctx context.Context, cfg Config, listening func(net.Addr)) (err error) 
 	runner, err := engine.New(engine.Options{
 		Store: kept, Log: cfg.Log, Notify: bus.Task, Registerer: registry,
 		Definitions: tasks.Definitions(tasks.Dependencies{
-			Home: cfg.Home, Consent: allowed, Supervisor: seidSupervisor, Config: config,
+			Home: cfg.Home, Consent: allowed, Supervisor: seidSupervisor, Signer: key, Config: config,
 			GenesisDir: cfg.GenesisDir, LocalRPC: rpc, HTTP: client, Clock: clock.RealClock{},
 		}),
 	})
@@ -137,6 +143,23 @@ func Run(ctx context.Context, cfg Config, listening func(net.Addr)) (err error) 
 	err = errors.Join(err, runner.Close(draining))
 	driving.Wait()
 	return err
+}
+
+// beside is another file of the directory that a file is in; empty without one.
+func beside(file, other string) string {
+	if file == "" {
+		return ""
+	}
+	return filepath.Join(filepath.Dir(file), other)
+}
+
+// chainOf is the chain that the node was configured for; empty before that.
+func chainOf(config *configure.Configurator) string {
+	record, err := config.Record()
+	if err != nil || record.Document == nil {
+		return ""
+	}
+	return record.Document.ChainID
 }
 
 // listen opens the API, with access control only to who has the certificate.

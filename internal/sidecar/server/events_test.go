@@ -298,7 +298,7 @@ func TestChangesOfTheNodeAreEvents(t *testing.T) {
 		r.node.set(func(n *server.Node) { n.Upgrade = api.Upgrade{Name: "v7", Height: 101, Halted: true} })
 		stream.expect(`event: upgrade data: {"halted":true,"height":101,"name":"v7"}`)
 		r.node.set(func(n *server.Node) { n.FreeBytes = 1 }) // changes all the time
-		if err := r.consent.Approve("key", "node"); err != nil {
+		if err := r.consent.Approve("key", "node", 0); err != nil {
 			t.Fatal(err)
 		}
 		stream.expect(`event: approval data: {"approval":{"nodeId":"node","nodeUid":"` + uid + `","publicKey":"key"},"approved":true}`)

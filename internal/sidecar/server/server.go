@@ -41,6 +41,8 @@ type Node struct {
 	NodeIDProblem    string
 	SigningPublicKey string
 	SignHeight       *int64
+	SignGuard        api.SignGuard
+	Height           int64
 	FreeBytes        int64
 	TotalBytes       int64
 	Problems         []api.Problem

@@ -214,7 +214,7 @@ func TestHealthIsConsent(t *testing.T) {
 		}
 	}
 	expect(503, api.ReasonNotApproved)
-	if err := r.consent.Approve("key", "node"); err != nil {
+	if err := r.consent.Approve("key", "node", 0); err != nil {
 		t.Fatal(err)
 	}
 	expect(200, "")
@@ -249,7 +249,7 @@ func TestStatus(t *testing.T) {
 		t.Errorf("at the start (-want +got):\n%s", diff)
 	}
 	r.node.set(func(n *server.Node) { *n = node })
-	if err := r.consent.Approve("key", "node"); err != nil {
+	if err := r.consent.Approve("key", "node", 0); err != nil {
 		t.Fatal(err)
 	}
 	want := api.Status{
@@ -291,7 +291,7 @@ func TestWithoutAStore(t *testing.T) {
 			t.Errorf("%s %s: %d %+v", call[0], call[1], answer.Code, got)
 		}
 	}
-	if err := r.consent.Approve("key", "node"); err != nil {
+	if err := r.consent.Approve("key", "node", 0); err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range []string{"/v0/healthz", "/v0/livez", "/v0/status"} {

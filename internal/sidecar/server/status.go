@@ -44,6 +44,7 @@ func (s *Server) GetStatus(w http.ResponseWriter, _ *http.Request, _ api.GetStat
 		Held: hold.Held, HeldSince: hold.Since, HeldBy: hold.By, HeldReason: hold.Reason,
 		Seid: node.Seid, Upgrade: node.Upgrade, Config: node.Config,
 		NodeID: node.NodeID, SigningPublicKey: node.SigningPublicKey, SignHeight: node.SignHeight,
+		SignGuard: node.SignGuard, Height: node.Height,
 		FreeBytes: node.FreeBytes, TotalBytes: node.TotalBytes,
 		Problems: append(s.opts.Problems(), node.Problems...),
 	}

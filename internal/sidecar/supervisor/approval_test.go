@@ -5,15 +5,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sei-operator/sei-operator/internal/signing"
 	"github.com/sei-operator/sei-operator/test/fakeseid"
 )
 
 // keys writes key files made from a seed and returns whom they are of.
 func (r *rig) keys(seed string) Approval {
 	r.t.Helper()
-	signing, public := fakeseid.SigningKey(seed)
+	file, public := fakeseid.SigningKey(seed)
 	node, id := fakeseid.NodeKey(seed + " node")
-	r.write("config/priv_validator_key.json", signing)
+	r.write("config/priv_validator_key.json", file)
 	r.write("config/node_key.json", node)
 	return Approval{PublicKey: public, NodeID: id}
 }
@@ -29,7 +30,7 @@ func TestKeysThatWereNotApproved(t *testing.T) {
 		}
 	}
 	state := r.await("parked", phase(Parked))
-	if state.ParkedBecause != ParkedKeys || state.PID != 0 || state.Instance != "" || state.Identity != other || !state.SafeToStop {
+	if state.ParkedBecause != ParkedKeys || state.PID != 0 || state.Instance != "" || state.Identity != (Identity{PublicKey: other.PublicKey, NodeID: other.NodeID}) || !state.SafeToStop {
 		t.Fatalf("%+v", state)
 	}
 	for _, value := range []string{approved.PublicKey, approved.NodeID, other.PublicKey, other.NodeID} {
@@ -41,7 +42,7 @@ func TestKeysThatWereNotApproved(t *testing.T) {
 	// The Secret is restored.
 	r.keys("a")
 	started, _ := r.start(approved)
-	if started.State != Starting || started.ParkedBecause != "" || started.Message != "" || started.Identity != approved {
+	if started.State != Starting || started.ParkedBecause != "" || started.Message != "" || started.Identity != (Identity{PublicKey: approved.PublicKey, NodeID: approved.NodeID}) {
 		t.Fatalf("%+v", started)
 	}
 }
@@ -62,16 +63,17 @@ func TestRestartChecksTheKeysToo(t *testing.T) {
 
 func TestMismatch(t *testing.T) {
 	for name, c := range map[string]struct {
-		approved, found Identity
-		want            string
+		approved Approval
+		found    Identity
+		want     string
 	}{
-		"nothing expected":   {Identity{}, Identity{"k", "n"}, ""},
-		"equal":              {Identity{"k", "n"}, Identity{"k", "n"}, ""},
-		"only the node id":   {Identity{NodeID: "n"}, Identity{"k", "n"}, ""},
-		"another key":        {Identity{"k", "n"}, Identity{"x", "n"}, "public key in config/priv_validator_key.json: approved is k, found is x"},
-		"another node id":    {Identity{"k", "n"}, Identity{"k", "x"}, "node id in config/node_key.json: approved is n, found is x"},
-		"no key at all":      {Identity{PublicKey: "k"}, Identity{}, "public key in config/priv_validator_key.json: approved is k, found is none"},
-		"both at once, both": {Identity{"k", "n"}, Identity{"x", "y"}, "public key in config/priv_validator_key.json: approved is k, found is x; node id in config/node_key.json: approved is n, found is y"},
+		"nothing expected":   {Approval{}, Identity{"k", "n"}, ""},
+		"equal":              {Approval{PublicKey: "k", NodeID: "n"}, Identity{"k", "n"}, ""},
+		"only the node id":   {Approval{NodeID: "n"}, Identity{"k", "n"}, ""},
+		"another key":        {Approval{PublicKey: "k", NodeID: "n"}, Identity{"x", "n"}, "public key in config/priv_validator_key.json: approved is k, found is x"},
+		"another node id":    {Approval{PublicKey: "k", NodeID: "n"}, Identity{"k", "x"}, "node id in config/node_key.json: approved is n, found is x"},
+		"no key at all":      {Approval{PublicKey: "k"}, Identity{}, "public key in config/priv_validator_key.json: approved is k, found is none"},
+		"both at once, both": {Approval{PublicKey: "k", NodeID: "n"}, Identity{"x", "y"}, "public key in config/priv_validator_key.json: approved is k, found is x; node id in config/node_key.json: approved is n, found is y"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := mismatch(c.approved, c.found); got != c.want {
@@ -188,6 +190,8 @@ func TestArguments(t *testing.T) {
 		"validator, no key is expected": {Approval{}, true, 0, true},
 		"a key is expected":             {key, false, 0, true},
 		"a key that has signed":         {key, false, 1, false},
+		"a key that has signed more":    {Approval{PublicKey: "k", Signing: signing.Limits{Known: 2}}, true, 1, true},
+		"a volume that changed hands":   {Approval{PublicKey: "k", Signing: signing.Limits{Doubted: 1}}, true, 1, true},
 		"only a node id is expected":    {Approval{NodeID: "n"}, false, 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"os"
 	"time"
+
+	"github.com/sei-operator/sei-operator/internal/signing"
 )
 
 // Config is what a supervisor needs. Zero values mean the defaults.
@@ -27,7 +29,7 @@ type Config struct {
 	Endpoints Endpoints
 	Timing    Timing
 	// DoubleSignCheckHeight is how many blocks seid searches for signatures of its
-	// own key before it signs with a fresh sign state.
+	// own key when it is guarded.
 	DoubleSignCheckHeight int
 
 	// Reap makes the supervisor collect every orphan of the container. That is a
@@ -95,7 +97,7 @@ func (c Config) withDefaults() Config {
 	defaults(&c.Timing.Settle, time.Second)
 	defaults(&c.Timing.Poll, 100*time.Millisecond)
 	defaults(&c.Timing.Flush, 2*time.Second)
-	defaults(&c.DoubleSignCheckHeight, 100)
+	defaults(&c.DoubleSignCheckHeight, signing.Window)
 	if c.Env == nil {
 		c.Env = os.Environ()
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sei-operator/sei-operator/internal/seid"
 	"github.com/sei-operator/sei-operator/internal/seid/toml"
+	"github.com/sei-operator/sei-operator/internal/signing"
 )
 
 // The key files, as messages name them.
@@ -47,13 +48,13 @@ func signHeight(home seid.Home) int64 {
 const guardFlag = "--consensus.double-sign-check-height"
 
 // arguments are those of a start. With a validator, or a signing key that is
-// expected, and a sign state that knows of no signature, nothing on this volume keeps the key from
-// signing what it signed elsewhere; so seid itself looks for its own signatures
-// in the last blocks and refuses while there are any. It is decided anew at each
-// start and written nowhere, so it ends with the first signature.
+// expected, and a sign state that may not know of all that the key signed, nothing on
+// this volume keeps the key from signing what it signed elsewhere; so seid itself looks
+// for its own signatures in the last blocks and refuses while there are any. It is
+// decided anew at each start and written nowhere, so it ends with the first signature.
 func arguments(command []string, approved Approval, validator bool, signed int64, check int) []string {
 	var guards []string
-	if (validator || approved.PublicKey != "") && signed == 0 {
+	if (validator || approved.PublicKey != "") && approved.Signing.Guard(signed) != signing.Off {
 		guards = append(guards, guardFlag+"="+strconv.Itoa(check))
 	}
 	return withGuards(command, guards)

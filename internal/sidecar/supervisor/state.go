@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"time"
+
+	"github.com/sei-operator/sei-operator/internal/signing"
 )
 
 // Phase is what the supervisor and its seid are doing.
@@ -138,9 +140,14 @@ type Identity struct {
 	NodeID string `json:"nodeId,omitempty"`
 }
 
-// Approval is the identity under which seid may run. An empty value expects
-// nothing.
-type Approval = Identity
+// Approval is the identity under which seid may run, and what its sign state is held
+// against. An empty value expects nothing.
+type Approval struct {
+	PublicKey string `json:"publicKey,omitempty"`
+	NodeID    string `json:"nodeId,omitempty"`
+	// Signing decides whether seid has to look for its own signatures first.
+	Signing signing.Limits `json:"signing"`
+}
 
 // StartRequest asks that seid runs.
 type StartRequest struct {

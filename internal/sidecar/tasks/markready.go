@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/sei-operator/sei-operator/internal/seid"
 	"github.com/sei-operator/sei-operator/internal/sidecar/consent"
 	"github.com/sei-operator/sei-operator/internal/sidecar/engine"
 	"github.com/sei-operator/sei-operator/internal/sidecar/supervisor"
@@ -68,7 +69,11 @@ func (t *tasks) markReady(ctx context.Context, _ engine.Execution, p MarkReady) 
 		}
 	}
 	before := t.Consent.State()
-	err = t.do("approval", func() error { return t.Consent.Approve(p.PublicKey, seen.NodeID) })
+	signed, err := t.signed(before, p.PublicKey)
+	if err != nil {
+		return nil, err
+	}
+	err = t.do("approval", func() error { return t.Consent.Approve(p.PublicKey, seen.NodeID, signed) })
 	switch {
 	case errors.Is(err, consent.ErrHeld):
 		return nil, held()
@@ -77,6 +82,21 @@ func (t *tasks) markReady(ctx context.Context, _ engine.Execution, p MarkReady) 
 	}
 	same := before.Approved && before.Approval.PublicKey == p.PublicKey && before.Approval.NodeID == seen.NodeID
 	return MarkReadyResult{Changed: !same, PublicKey: p.PublicKey, NodeID: seen.NodeID}, nil
+}
+
+// signed is the height of the sign state. On a volume that comes to this node or to this
+// key it has to be known: it is what the sign state has to pass.
+func (t *tasks) signed(before consent.State, publicKey string) (int64, error) {
+	state, err := seid.ReadSignState(t.Home.SignState())
+	switch {
+	case publicKey == "", errors.Is(err, seid.ErrSignStateMissing):
+		return 0, nil
+	case err == nil:
+		return state.Height, nil
+	case before.Approved && before.Approval.PublicKey == publicKey:
+		return 0, nil // nothing changes hands
+	}
+	return 0, engine.Retryable(ReasonVolumeError, "the node was not approved, because nobody can tell what was signed on this volume: %w; put the file back", err)
 }
 
 // expect compares, and names public values only. A key that is expected and not

@@ -18,7 +18,7 @@ import (
 
 func (l *life) approve(w *world) {
 	l.t.Helper()
-	if err := l.tasks.Consent.Approve("", w.nodeID); err != nil {
+	if err := l.tasks.Consent.Approve("", w.nodeID, 0); err != nil {
 		l.t.Fatal(err)
 	}
 }
@@ -210,7 +210,7 @@ func TestRestartSeidWithOtherKeys(t *testing.T) {
 	w.supervise()
 	l := w.live(nil)
 	_, other := fakeseid.NodeKey("other")
-	if err := l.tasks.Consent.Approve("", other); err != nil {
+	if err := l.tasks.Consent.Approve("", other, 0); err != nil {
 		t.Fatal(err)
 	}
 	l.fails(ReasonKeyIdentityChanged, false, TypeRestartSeid, "")

@@ -143,7 +143,7 @@ func TestResetDataRefuses(t *testing.T) {
 			if err := l.tasks.Consent.Release(consent.Release{Sequence: 1}); err != nil {
 				t.Fatal(err)
 			}
-			if err := l.tasks.Consent.Approve(w.publicKey, w.nodeID); err != nil {
+			if err := l.tasks.Consent.Approve(w.publicKey, w.nodeID, 0); err != nil {
 				t.Fatal(err)
 			}
 			l.hold()

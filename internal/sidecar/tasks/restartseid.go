@@ -94,7 +94,7 @@ func (t *tasks) approved() (supervisor.Approval, error) {
 	case !state.Approved:
 		return supervisor.Approval{}, engine.Terminal(ReasonNotApproved, "the node is not approved to run; approve it first")
 	}
-	return supervisor.Approval{PublicKey: state.Approval.PublicKey, NodeID: state.Approval.NodeID}, nil
+	return t.Signer.Approval(state), nil
 }
 
 // isSeed tells whether seid will have no RPC.

@@ -21,6 +21,7 @@ import (
 	"github.com/sei-operator/sei-operator/internal/sidecar/configure"
 	"github.com/sei-operator/sei-operator/internal/sidecar/consent"
 	"github.com/sei-operator/sei-operator/internal/sidecar/engine"
+	"github.com/sei-operator/sei-operator/internal/sidecar/signer"
 	"github.com/sei-operator/sei-operator/internal/sidecar/store"
 	"github.com/sei-operator/sei-operator/internal/sidecar/supervisor"
 	"github.com/sei-operator/sei-operator/test/fakeseid"
@@ -251,6 +252,7 @@ func (w *world) live(m *mortal, options ...option) *life {
 	l := &life{t: w.t, w: w, m: m, dying: make(chan struct{}), tasks: newTasks(Dependencies{
 		Home: w.home, Consent: may, Supervisor: w.client,
 		Config:     configure.New(w.home, dir, w.path("mounted.json")),
+		Signer:     signer.New(signer.Options{Home: w.home, Consent: may, Mounted: w.path("signing.json")}),
 		GenesisDir: w.path("genesis"), LocalRPC: local, HTTP: w.http, Clock: clock.RealClock{},
 	})}
 	l.store, err = store.Open(dir, store.Options{})

@@ -26,6 +26,7 @@ import (
 	"github.com/sei-operator/sei-operator/internal/sidecar/configure"
 	"github.com/sei-operator/sei-operator/internal/sidecar/consent"
 	"github.com/sei-operator/sei-operator/internal/sidecar/engine"
+	"github.com/sei-operator/sei-operator/internal/sidecar/signer"
 	"github.com/sei-operator/sei-operator/internal/sidecar/supervisor"
 )
 
@@ -63,6 +64,8 @@ type Dependencies struct {
 	Config     *configure.Configurator
 	// GenesisDir is where a ConfigMap with genesis files is mounted; empty if none is.
 	GenesisDir string
+	// Signer knows what the sign state is held against.
+	Signer *signer.Signer
 	// LocalRPC is seid's RPC on loopback.
 	LocalRPC *seid.Client
 	// HTTP is for downloads and witnesses. It needs no timeout: tasks have deadlines.

@@ -1,0 +1,242 @@
+package signer
+
+import (
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/base64"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/sei-operator/sei-operator/internal/seid"
+	"github.com/sei-operator/sei-operator/internal/sidecar/consent"
+	"github.com/sei-operator/sei-operator/internal/sidecar/supervisor"
+	"github.com/sei-operator/sei-operator/internal/signing"
+)
+
+// proven is the height of the golden commit, which the first key signed.
+const proven = 178123457
+
+func signedKey() string {
+	seed := sha256.Sum256([]byte{0})
+	return base64.StdEncoding.EncodeToString(ed25519.NewKeyFromSeed(seed[:]).Public().(ed25519.PublicKey))
+}
+
+type rig struct {
+	*Signer
+	t       *testing.T
+	dir     string
+	consent *consent.Consent
+	clock   *clocktesting.FakePassiveClock
+	// chain is where the commit was made.
+	chain string
+	asked int
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	dir := t.TempDir()
+	may, err := consent.Open(filepath.Join(dir, "sidecar"), "uid", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{t: t, dir: dir, consent: may, chain: "atlantic-2", clock: clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))}
+	r.Signer = New(Options{
+		Home: seid.Home(dir), Consent: may, Mounted: filepath.Join(dir, "signing.json"), HTTP: http.DefaultClient, Clock: r.clock,
+		ChainID: func() string { return r.chain },
+	})
+	return r
+}
+
+func (r *rig) write(name, text string) {
+	r.t.Helper()
+	path := filepath.Join(r.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rig) sign(height int64) {
+	r.t.Helper()
+	r.write("data/priv_validator_state.json", `{"height":"`+strconv.FormatInt(height, 10)+`","round":0,"step":3}`)
+}
+
+func (r *rig) approve(height int64) {
+	r.t.Helper()
+	r.sign(height)
+	if err := r.consent.Approve(signedKey(), "id", height); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// guard is what the next seid is started with.
+func (r *rig) guard(height int64) signing.Reason {
+	r.t.Helper()
+	r.sign(height)
+	state := r.consent.State()
+	r.Prepare(r.t.Context(), state)
+	state = r.consent.State()
+	return r.Approval(state).Signing.Guard(height)
+}
+
+func (r *rig) witness() string {
+	r.t.Helper()
+	content, err := os.ReadFile("../../seid/testdata/commit.json")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		r.asked++
+		_, _ = w.Write(content)
+	}))
+	r.t.Cleanup(server.Close)
+	return server.URL
+}
+
+// The volume was put back: its approval was too, and only the operator knows more.
+func TestWhatTheOperatorKnowsCounts(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.approve(0)
+	if got := r.guard(400); got != signing.Off {
+		t.Errorf("nothing is known: %q", got)
+	}
+	r.write("signing.json", signing.Known{PublicKey: "another", Height: 900}.Text())
+	if got := r.guard(400); got != signing.Off {
+		t.Errorf("of another key: %q", got)
+	}
+	r.write("signing.json", signing.Known{PublicKey: signedKey(), Height: 900, Tip: 900}.Text())
+	if got := r.guard(400); got != signing.Behind {
+		t.Errorf("the key signed height 900: %q", got)
+	}
+	r.write("signing.json", "{")
+	if got := r.guard(400); got != signing.Behind {
+		t.Errorf("what was known is forgotten: %q", got)
+	}
+	if reason, why := r.Guard(r.consent.State(), 400); reason != signing.Behind || why == "" {
+		t.Errorf("%q, %q", reason, why)
+	}
+	r.write("signing.json", signing.Known{PublicKey: signedKey(), Height: 400, Tip: 900, Accepted: new(int64(400))}.Text())
+	if got := r.guard(400); got != signing.Off {
+		t.Errorf("a person accepted it: %q", got)
+	}
+	if got := r.consent.State().Approval; got.Signed != 400 || got.AcceptedAt != 400 {
+		t.Errorf("%+v", got)
+	}
+	if got := r.guard(399); got != signing.Behind {
+		t.Errorf("a person accepted another: %q", got)
+	}
+}
+
+// A commit with a signature of the key is proof, and everything else is talk.
+func TestOnlyAProofCounts(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		chain string
+		want  signing.Reason
+	}{
+		"the key signed elsewhere":         {"atlantic-2", signing.Behind},
+		"a liar shows what proves nothing": {"pacific-1", signing.Off},
+		"nobody knows the chain":           {"", signing.Off},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			r.chain = c.chain
+			r.approve(0)
+			r.write("signing.json", signing.Known{PublicKey: signedKey(), Witnesses: []string{"http://127.0.0.1:1", "no address", r.witness()}}.Text())
+			if got := r.guard(400); got != c.want {
+				t.Errorf("the guard is %q, want %q", got, c.want)
+			}
+			again := New(r.opts)
+			if got := again.Approval(r.consent.State()).Signing.Guard(400); got != c.want {
+				t.Errorf("the next sidecar: %q, want %q", got, c.want)
+			}
+			if got := r.guard(proven); got != signing.Off {
+				t.Errorf("a sign state that knows of it: %q", got)
+			}
+		})
+	}
+}
+
+// Every start waits for the answers, so they are asked for when they may matter.
+func TestWitnessesAreAskedOnce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.approve(0)
+	r.write("config/config.toml", "[statesync]\nrpc-servers = \""+r.witness()+"\"\n")
+	for range 3 {
+		r.guard(proven)
+	}
+	if r.asked != 1 {
+		t.Errorf("they were asked %d times", r.asked)
+	}
+}
+
+// A volume that nobody vouches for may be started long after the first time.
+func TestWitnessesAreAskedWhileTheSignStateIsDoubted(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.chain = "pacific-1" // so that nothing is proven
+	r.approve(400)
+	r.write("config/config.toml", "[statesync]\nrpc-servers = \""+strings.TrimPrefix(r.witness(), "http://")+"\"\n")
+	for range 3 {
+		if got := r.guard(400); got != signing.Doubted {
+			t.Errorf("the guard is %q", got)
+		}
+	}
+	if r.asked != 3 {
+		t.Errorf("they were asked %d times", r.asked)
+	}
+}
+
+// What is on the volume is written at the end of a seid, and now and then before.
+func TestWhatWasSignedIsNoted(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.approve(0)
+	note := func(height int64, pid int) int64 {
+		r.Note(supervisor.State{Identity: supervisor.Identity{PublicKey: signedKey()}, SignHeight: height, PID: pid})
+		return r.consent.State().Approval.Signed
+	}
+	for _, step := range []struct {
+		what   string
+		after  time.Duration
+		height int64
+		pid    int
+		want   int64
+	}{
+		{"the first", 0, 10, 7, 10},
+		{"soon after", time.Minute, 100, 7, 10},
+		{"later", 10 * time.Minute, 2000, 7, 2000},
+		{"soon after that", time.Minute, 2100, 7, 2000},
+		{"seid ended", 0, 2110, 0, 2110},
+		{"less than is known", time.Hour, 2000, 0, 2110},
+	} {
+		r.clock.SetTime(r.clock.Now().Add(step.after))
+		if got := note(step.height, step.pid); got != step.want {
+			t.Errorf("%s: %d is noted, want %d", step.what, got, step.want)
+		}
+	}
+	// A sign state that nobody vouches for may be another key's.
+	if err := r.consent.Approve("", "id", 0); err != nil {
+		t.Fatal(err)
+	}
+	r.approve(5000)
+	if got := note(5000, 0); got != 0 {
+		t.Errorf("%d is noted of a volume that changed hands", got)
+	}
+	if got := note(5001, 0); got != 5001 {
+		t.Errorf("%d is noted when it signed since", got)
+	}
+}

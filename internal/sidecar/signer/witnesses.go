@@ -1,0 +1,72 @@
+package signer
+
+import (
+	"context"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sei-operator/sei-operator/internal/seid"
+	"github.com/sei-operator/sei-operator/internal/seid/toml"
+)
+
+const (
+	// patience bounds all questions together: a start waits for them.
+	patience = 3 * time.Second
+	// maxWitnesses is how many are asked. One honest one among them is enough.
+	maxWitnesses = 8
+)
+
+// witnessed is the highest height at which a witness has a signature of this key; 0:
+// none has, or none answers. A signature is a proof, whoever shows it, and all else
+// that a witness says is not listened to: a liar must not keep a validator down.
+func (s *Signer) witnessed(ctx context.Context, key string, witnesses []string) int64 {
+	chain := ""
+	if s.opts.ChainID != nil {
+		chain = s.opts.ChainID()
+	}
+	witnesses = append(slices.Clone(witnesses), stateSyncServers(s.opts.Home)...)
+	if chain == "" || len(witnesses) == 0 {
+		return 0
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	heights := make([]int64, min(len(witnesses), maxWitnesses))
+	var asking sync.WaitGroup
+	for i := range heights {
+		asking.Go(func() {
+			client, err := seid.NewClient(s.opts.HTTP, withScheme(witnesses[i]))
+			if err != nil {
+				return
+			}
+			if commit, err := client.Commit(ctx); err == nil && commit.Signed(chain, key) {
+				heights[i] = commit.Height
+			}
+		})
+	}
+	asking.Wait()
+	return slices.Max(heights)
+}
+
+// stateSyncServers are the RPC servers that a state sync is verified with.
+func stateSyncServers(home seid.Home) []string {
+	text, err := os.ReadFile(home.File(seid.ConfigTOML))
+	if err != nil {
+		return nil
+	}
+	value, _, err := toml.Get(text, toml.Path{"statesync", "rpc-servers"})
+	if err != nil {
+		return nil
+	}
+	servers, _ := value.(string)
+	return strings.FieldsFunc(servers, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+func withScheme(server string) string {
+	if strings.Contains(server, "://") {
+		return server
+	}
+	return "http://" + server
+}
