@@ -210,6 +210,13 @@ func TestUpdateNodeImageStepByStep(t *testing.T) {
 	same(t, "after a plan that failed before", look(1).verdict, waiting)
 	w.node.Status.LastPlan.StartTime = *ago(0)
 	same(t, "after a plan that failed", look(1).failure.Reason, v1alpha1.ReasonTaskFailed)
+	w.node.Status.CurrentImage = "seid:v2"
+	same(t, "after a plan that failed because the image does not work", look(1).failure.Reason, v1alpha1.ReasonTaskFailed)
+	updating(w.node)
+	same(t, "while it is tried again", look(1).verdict, waiting)
+	w.node.Status.Plan, w.node.Status.Conditions[0].Status = nil, metav1.ConditionTrue
+	same(t, "when it got ready all the same", look(1).verdict, done)
+	w.node.Status.CurrentImage = "seid:v1"
 	w.node.Status.LastPlan, w.node.Spec.Paused = nil, true
 	if got := look(1); got.verdict != waiting || !strings.Contains(got.message, "paused") {
 		t.Errorf("paused: %+v", got)

@@ -10,7 +10,7 @@ import (
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
 )
 
-// UpdateNodeImage gives the node another image and is complete when that runs. The
+// UpdateNodeImage gives the node another image and is complete when that works. The
 // pod is replaced by a plan of the node, as after an edit by hand, so this is the one
 // kind that changes the node and does not keep its pod.
 var _ = register(Kind{
@@ -41,12 +41,12 @@ func awaitImage(_ context.Context, w World, outputs *v1alpha1.TaskOutputs) (Outc
 	switch {
 	case node.Spec.Image != image:
 		return Failed(fails(v1alpha1.ReasonSuperseded, "The image of the node was changed to %s meanwhile.", node.Spec.Image)), nil
+	case last != nil && last.Type == v1alpha1.PlanNodeUpdate && last.Outcome == v1alpha1.PlanOutcomeFailed && began != nil &&
+		!last.StartTime.Before(began) && (status.CurrentImage != image || status.Plan == nil && !meta.IsStatusConditionTrue(status.Conditions, string(v1alpha1.ConditionReady))):
+		return Failed(fails(v1alpha1.ReasonTaskFailed, "The update of the node failed: %s The node goes on trying; set spec.image to one that works.", sentence(last.Message))), nil
 	case status.ObservedGeneration == node.Generation && status.Plan == nil && status.CurrentImage == image:
 		outputs.Image = image
 		return Done(fmt.Sprintf("The node runs %s.", image)), nil
-	case last != nil && last.Type == v1alpha1.PlanNodeUpdate && last.Outcome == v1alpha1.PlanOutcomeFailed && began != nil &&
-		!last.StartTime.Before(began) && status.CurrentImage != image:
-		return Failed(fails(v1alpha1.ReasonTaskFailed, "The update of the node failed: %s The node goes on trying; set spec.image to one that works.", sentence(last.Message))), nil
 	case node.Spec.Paused:
 		return Waits(0, "The node is paused, and gets the image when it runs again."), nil
 	}

@@ -22,6 +22,7 @@ const (
 	TaskConfigValidate          = "config-validate"
 	TaskMarkReady               = "mark-ready"
 	TaskObserveImage            = "observe-image"
+	TaskObserveSeid             = "observe-seid"
 	TaskRestartSeid             = "restart-seid"
 )
 
@@ -40,7 +41,7 @@ func tasksOf(in Input, kind v1alpha1.PlanType) []string {
 		// What seid would refuse is found while the old configuration still runs.
 		return []string{TaskConfigValidate, TaskApplyNodeConfig, TaskConfigApply, TaskRestartSeid}
 	case v1alpha1.PlanNodeUpdate:
-		return append(preparations(in), TaskApplyNodeConfig, TaskApplyStatefulSet, TaskApplyService, TaskReplacePod, TaskObserveImage, TaskMarkReady)
+		return append(preparations(in), TaskApplyNodeConfig, TaskApplyStatefulSet, TaskApplyService, TaskReplacePod, TaskObserveImage, TaskMarkReady, TaskObserveSeid)
 	default:
 		return bootstrapTasks(in)
 	}

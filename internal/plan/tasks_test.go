@@ -70,13 +70,13 @@ func TestTasksOfAPlan(t *testing.T) {
 		},
 		"an update of a full node": {
 			kind: v1alpha1.PlanNodeUpdate, in: running(),
-			want: []string{"apply-node-config", "apply-statefulset", "apply-service", "replace-pod", "observe-image", "mark-ready"},
+			want: []string{"apply-node-config", "apply-statefulset", "apply-service", "replace-pod", "observe-image", "mark-ready", "observe-seid"},
 		},
 		"an update of a validator with all keys behind access control": {
 			kind: v1alpha1.PlanNodeUpdate, in: running(validator, accessControl),
 			want: []string{
 				"validate-signing-key", "validate-node-key", "validate-operator-keyring", "apply-rbac-proxy-config",
-				"apply-node-config", "apply-statefulset", "apply-service", "replace-pod", "observe-image", "mark-ready",
+				"apply-node-config", "apply-statefulset", "apply-service", "replace-pod", "observe-image", "mark-ready", "observe-seid",
 			},
 		},
 		"another configuration replaces no pod": {

@@ -93,6 +93,8 @@ var definitions = map[string]definition{
 	plan.TaskConfigValidate:     {deadline: podPatience, retries: 3, run: configValidate},
 	plan.TaskMarkReady:          {deadline: podPatience, retries: 5, run: markReady},
 	plan.TaskObserveImage:       {deadline: podPatience, run: observeImage},
+	// seid reads its stores before it answers, which takes minutes.
+	plan.TaskObserveSeid: {deadline: podPatience, run: observeSeid},
 	// It may wait half an hour for a safe moment, and seid takes its time to come up.
 	plan.TaskRestartSeid: {deadline: time.Hour, retries: 3, run: restartSeid},
 }

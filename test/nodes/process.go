@@ -132,6 +132,9 @@ func (p *process) seid() api.Seid {
 	case p.pid != 0:
 		seen.State, seen.Pid = api.SeidRunning, p.pid
 		seen.RPC = p.sidecar.volume.mode() != seid.ModeSeed
+		if seen.Progress = api.ProgressNone; seen.RPC {
+			seen.Progress = api.ProgressExecuted
+		}
 	case p.parked:
 		seen.State, seen.ParkedBecause = api.SeidParked, string(supervisor.ParkedKeys)
 		seen.Message = "the keys are not those that were approved"
