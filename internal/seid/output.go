@@ -13,6 +13,10 @@ type OutputFinding struct {
 	Upgrade *Upgrade
 	// RuinedAt is the height at which the volume was ruined: no start will succeed.
 	RuinedAt *int64
+	// Fatal is a panic that says what is wrong: seid is about to end.
+	Fatal *FatalLine
+	// Notice is something that happens and does not end seid.
+	Notice Notice
 }
 
 // OutputWatcher looks at one stream of seid's output as it passes. It never holds
@@ -63,5 +67,11 @@ func (w *OutputWatcher) look(line []byte) {
 	}
 	if height, ok := RuinedVolume(line); ok {
 		w.found(OutputFinding{RuinedAt: &height})
+	}
+	if fatal, ok := parseFatal(line); ok {
+		w.found(OutputFinding{Fatal: &fatal})
+	}
+	if notice := parseNotice(line); notice != "" {
+		w.found(OutputFinding{Notice: notice})
 	}
 }

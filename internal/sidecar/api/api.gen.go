@@ -198,6 +198,9 @@ type Exit struct {
 	// Code The exit code; -1 when a signal ended it.
 	Code int `json:"code"`
 
+	// Message The line of seid that proves the cause, where one does: for BinaryTooNew, BinaryTooOld and SignedElsewhere.
+	Message string `json:"message,omitempty,omitzero"`
+
 	// Signal The signal that ended it.
 	Signal string `json:"signal,omitempty,omitzero"`
 

@@ -178,7 +178,7 @@ func decide(allowed consent.State, state supervisor.State, tried supervisor.Iden
 		return leave
 	case state.PID != 0:
 		return leave
-	case state.State == supervisor.Parked && state.ParkedBecause == supervisor.ParkedUpgrade:
+	case state.State == supervisor.Parked && state.ParkedBecause.NeedsBinary():
 		return leave
 	case state.State == supervisor.Parked && tried == identityOf(allowed):
 		return leave

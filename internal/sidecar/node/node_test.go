@@ -38,6 +38,8 @@ func TestDecide(t *testing.T) {
 		"a hold that cannot be read, and it waits":         {doubt, supervisor.State{State: supervisor.Waiting}, same, leave},
 		"the container is about to end":                    {approved, supervisor.State{State: supervisor.Waiting, Terminating: true}, same, leave},
 		"halted for an upgrade":                            {approved, supervisor.State{State: supervisor.Parked, ParkedBecause: supervisor.ParkedUpgrade}, other, leave},
+		"the binary is too new":                            {approved, supervisor.State{State: supervisor.Parked, ParkedBecause: supervisor.ParkedTooNew}, other, leave},
+		"the binary is too old":                            {approved, supervisor.State{State: supervisor.Parked, ParkedBecause: supervisor.ParkedTooOld}, other, leave},
 		"the keys did not fit, and nothing changed":        {approved, supervisor.State{State: supervisor.Parked, ParkedBecause: supervisor.ParkedKeys}, same, leave},
 		"the keys did not fit, and another key is allowed": {approved, supervisor.State{State: supervisor.Parked, ParkedBecause: supervisor.ParkedKeys}, other, start},
 	} {

@@ -130,7 +130,7 @@ func exitOf(exit *supervisor.Exit) api.Exit {
 	if exit == nil {
 		return api.Exit{}
 	}
-	return api.Exit{Code: exit.Code, Signal: exit.Signal, Time: exit.Time, Cause: string(exit.Cause)}
+	return api.Exit{Code: exit.Code, Signal: exit.Signal, Time: exit.Time, Cause: string(exit.Cause), Message: exit.Message}
 }
 
 // upgradeOf is the upgrade that seid halted for, or else the next one that is

@@ -32,7 +32,10 @@ type child struct {
 	found   struct {
 		upgrade *seid.Upgrade
 		ruined  bool
+		fatal   *seid.FatalLine
 	}
+	// noticed is told what happens and does not end seid.
+	noticed func(*child, seid.Notice)
 
 	// seed: one version of seid, as a seed, ends with the second signal only.
 	seed bool
@@ -58,8 +61,9 @@ type child struct {
 func newInstance() string { return rand.Text()[:16] }
 
 // launch starts a process. The caller holds the reaper's lock.
-func launch(cfg Config, args []string) (*child, error) {
+func launch(cfg Config, args []string, noticed func(*child, seid.Notice)) (*child, error) {
 	c := &child{
+		noticed:     noticed,
 		instance:    newInstance(),
 		started:     cfg.Clock.Now(),
 		upgradeInfo: stampOf(seid.Home(cfg.Home).UpgradeInfo()),
@@ -124,18 +128,26 @@ func (c *child) closeStreams() {
 // note keeps the first of what the output tells; seid repeats itself with
 // remarks.
 func (c *child) note(finding seid.OutputFinding) {
+	if finding.Notice != "" {
+		c.noticed(c, finding.Notice)
+		return
+	}
 	c.foundMu.Lock()
 	defer c.foundMu.Unlock()
 	if finding.Upgrade != nil && c.found.upgrade == nil {
 		c.found.upgrade = finding.Upgrade
 	}
 	c.found.ruined = c.found.ruined || finding.RuinedAt != nil
+	if finding.Fatal != nil && c.found.fatal == nil {
+		c.found.fatal = finding.Fatal
+	}
 }
 
 // evidence is what the child left behind.
-func (c *child) evidence(home seid.Home) (upgrade *Upgrade, ruined bool) {
+func (c *child) evidence(home seid.Home) evidence {
 	c.foundMu.Lock()
 	defer c.foundMu.Unlock()
+	var upgrade *Upgrade
 	if c.found.upgrade != nil {
 		upgrade = (*Upgrade)(c.found.upgrade)
 	}
@@ -145,7 +157,7 @@ func (c *child) evidence(home seid.Home) (upgrade *Upgrade, ruined bool) {
 			upgrade = (*Upgrade)(&info)
 		}
 	}
-	return upgrade, c.found.ruined
+	return evidence{upgrade: upgrade, ruined: c.found.ruined, fatal: c.found.fatal}
 }
 
 // signal goes to seid alone. That it has ended already is not an error.

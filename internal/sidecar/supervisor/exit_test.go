@@ -3,6 +3,8 @@ package supervisor
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -323,4 +325,92 @@ func TestCauseOf(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestPanicsThatNeedSomebody: each is named by what this seid said. With another binary
+// it would not help to try again; a key that signs elsewhere is looked for at each start.
+func TestPanicsThatNeedSomebody(t *testing.T) {
+	for name, c := range map[string]struct {
+		step   fakeseid.Step
+		cause  Cause
+		parked Parking
+		says   string
+	}{
+		"too new": {fakeseid.TooNew("v9"), BinaryTooNew, ParkedTooNew, `BINARY UPDATED BEFORE TRIGGER! UPGRADE "v9"`},
+		"too old": {fakeseid.TooOld("v9"), BinaryTooOld, ParkedTooOld, "upgrade handler is missing for v9"},
+		"another key holder": {
+			fakeseid.Print("stderr", "panic: critical task failed: name=state.Run, service=Consensus: found signature from the same key\n"),
+			SignedElsewhere, "", "found signature from the same key",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.run()
+			_, p := r.start(Approval{})
+			p.Do(t, c.step)
+			if c.parked == "" {
+				p.Do(t, fakeseid.Exit(2))
+				if code := r.end(); code != 2 {
+					t.Errorf("ended with %d", code)
+				}
+			} else {
+				state := r.await("parked", phase(Parked))
+				if state.ParkedBecause != c.parked || !strings.Contains(state.Message, "v9") || state.LastExit.UpgradeName != "v9" {
+					t.Errorf("%+v", state)
+				}
+				if _, err := r.client.Start(t.Context(), StartRequest{}); reason(err) != ReasonParked {
+					t.Errorf("start: %v", err)
+				}
+			}
+			left, err := recall(r.socket)
+			if err != nil || left.LastExit.Cause != c.cause || !strings.Contains(left.LastExit.Message, c.says) {
+				t.Errorf("%+v, %v", left.LastExit, err)
+			}
+		})
+	}
+}
+
+// TestSnapshotSearch tells since when seid searches in vain, until it finds one.
+func TestSnapshotSearch(t *testing.T) {
+	r := newRig(t)
+	r.run()
+	_, p := r.start(Approval{})
+	vain := fakeseid.Print("stdout", "time=now level=INFO msg=\"no snapshots discovered, sleeping\" logger=statesync duration=15s\n")
+	p.Do(t, vain)
+	since := r.await("searching", func(s State) bool { return s.SnapshotSearch != nil }).SnapshotSearch
+	r.clock.advance(time.Minute)
+	p.Do(t, vain)
+	p.Do(t, fakeseid.Print("stdout", "time=now level=INFO msg=\"discovered and added new snapshot\" height=5\n"))
+	r.await("found", func(s State) bool { return s.SnapshotSearch == nil })
+	if !since.Equal(r.clock.Now().Add(-time.Minute)) {
+		t.Errorf("since %s", since)
+	}
+	p.Do(t, vain)
+	r.await("searching again", func(s State) bool { return s.SnapshotSearch != nil && s.SnapshotSearch.Equal(r.clock.Now()) })
+	r.settle(p, fakeseid.AtOnce)
+	if state, err := r.client.State(t.Context()); err != nil || state.SnapshotSearch != nil {
+		t.Errorf("%+v, %v", state, err)
+	}
+}
+
+// TestUpgradeFileThatCouldNotBeRead: what was there before the start is not known, so
+// what is there after a crash proves nothing.
+func TestUpgradeFileThatCouldNotBeRead(t *testing.T) {
+	r := newRig(t)
+	old := filepath.Join(r.home, "data", "upgrade-info.json")
+	// A link that leads to itself cannot be read, and is not absent.
+	if err := os.Symlink(old, old); err != nil {
+		t.Fatal(err)
+	}
+	r.run()
+	_, p := r.start(Approval{})
+	if err := os.Remove(old); err != nil {
+		t.Fatal(err)
+	}
+	r.write("data/upgrade-info.json", []byte(`{"name":"v6.6","height":106}`))
+	p.Do(t, fakeseid.Exit(2))
+	if code := r.end(); code != 2 {
+		t.Errorf("ended with %d", code)
+	}
+	expectExit(r, Crashed, "")
 }

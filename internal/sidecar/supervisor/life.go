@@ -8,6 +8,8 @@ import (
 	"os/exec"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sei-operator/sei-operator/internal/seid"
 )
 
 // The codes a shell would end with.
@@ -31,7 +33,7 @@ func (s *Supervisor) begin(ctx context.Context, approved Approval) *Error {
 	}
 	args := arguments(s.cfg.Command, approved, set.validator, s.state.SignHeight, s.cfg.DoubleSignCheckHeight)
 	s.reaper.mu.Lock()
-	c, err := launch(s.cfg, args)
+	c, err := launch(s.cfg, args, s.noticed)
 	if err == nil {
 		s.reaper.ours = c.process.Pid
 	}
@@ -85,20 +87,26 @@ func (s *Supervisor) attend(ctx context.Context, c *child) {
 	code, signal := c.wait()
 	s.reaper.release()
 	endStreams(c.streams, s.cfg.Clock.After(s.cfg.Timing.Flush))
-	upgrade, ruined := c.evidence(s.home)
+	proof := c.evidence(s.home)
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	exit := Exit{Instance: c.instance, Code: code, Signal: signal, How: c.how}
-	exit.Cause = causeOf(evidence{code: code, asked: c.asked, upgrade: upgrade, ruined: ruined})
+	proof.code, proof.asked = code, c.asked
+	exit.Cause = causeOf(proof)
+	if proof.fatal != nil && exit.Cause == fatals[proof.fatal.Reason] {
+		exit.Message, exit.UpgradeName = proof.fatal.Text, proof.fatal.Upgrade
+	}
 	if c.how == Clean && signal != "" {
 		exit.How = Unsafe // It was thought to be safe, and seid did not handle it.
 	}
-	if exit.Cause != UpgradeNeeded {
-		upgrade = nil
+	if exit.Cause == UpgradeNeeded {
+		exit.UpgradeName = proof.upgrade.Name
+	} else {
+		proof.upgrade = nil
 	}
 	s.child = nil
-	s.exited(exit, upgrade)
+	s.exited(exit, proof.upgrade)
 	s.settle(ctx, c, exit)
 	close(c.ended)
 }
@@ -108,6 +116,7 @@ func (s *Supervisor) attend(ctx context.Context, c *child) {
 func (s *Supervisor) exited(exit Exit, upgrade *Upgrade) {
 	exit.Time = s.cfg.Clock.Now()
 	s.state.PID, s.state.SafeToStop, s.state.UnsafeBecause = 0, true, ""
+	s.state.SnapshotSearch = nil
 	s.state.LastExit, s.state.Upgrade = &exit, upgrade
 	restarts := maps.Clone(s.state.Restarts)
 	if restarts == nil {
@@ -129,11 +138,10 @@ func (s *Supervisor) settle(ctx context.Context, c *child, exit Exit) {
 	case s.state.Terminating:
 		s.enter(Stopped)
 		s.finish(exit.Code)
-	case exit.Cause == UpgradeNeeded:
-		// Starting the same binary again would end the same way, and a container that
-		// crash-loops hides why.
-		s.park(ParkedUpgrade, "The chain needs the upgrade "+s.state.Upgrade.Name+".")
-		c.nextErr = refuse(ReasonParked, "seid halted for the upgrade %s while it was being stopped", s.state.Upgrade.Name)
+	case parkings[exit.Cause] != "":
+		message := parkedMessage(parkings[exit.Cause], exit.UpgradeName)
+		s.park(parkings[exit.Cause], message)
+		c.nextErr = refuse(ReasonParked, "seid ended while it was being stopped, and needs another binary: %s", message)
 	case exit.Cause == Requested:
 		s.enter(Stopped)
 		if c.next != nil {
@@ -180,6 +188,28 @@ func (s *Supervisor) insist(c *child) {
 		c.how = SecondSignal
 	}
 	c.signal(unix.SIGTERM)
+}
+
+// noticed keeps what a seid said on its way.
+func (s *Supervisor) noticed(c *child, notice seid.Notice) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.child != c {
+		return
+	}
+	switch notice {
+	case seid.NoSnapshot:
+		if s.state.SnapshotSearch == nil && !c.answered {
+			s.state.SnapshotSearch = new(s.cfg.Clock.Now())
+			s.publish()
+		}
+	case seid.Snapshot:
+		if s.state.SnapshotSearch != nil {
+			s.state.SnapshotSearch = nil
+			s.publish()
+		}
+	case seid.RestartsItself:
+	}
 }
 
 // terminate ends the supervisor, and before it seid. It is what a signal from

@@ -103,6 +103,7 @@ func (s *Supervisor) learn(c *child, b *boot) bool {
 	}
 	if answered && !c.answered {
 		c.answered = true
+		s.state.SnapshotSearch = nil // RPC opens when a state sync is over.
 		if s.state.State == Starting {
 			s.enter(Running)
 		}

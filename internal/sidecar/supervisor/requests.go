@@ -29,7 +29,7 @@ func (s *Supervisor) start(ctx context.Context, request StartRequest) (State, er
 	case s.child != nil:
 	case s.stoppedSince(request.AsOf):
 		return State{}, superseded(w)
-	case s.state.ParkedBecause.needsBinary() && !request.Parked:
+	case s.state.ParkedBecause.NeedsBinary() && !request.Parked:
 		return State{}, refuse(ReasonParked, "seid needs another binary (%s): run that one, or restart seid explicitly", s.state.ParkedBecause)
 	default:
 		if err := s.begin(ctx, *s.wishes.latest(w).next); err != nil {

@@ -36,13 +36,17 @@ type Parking string
 const (
 	// ParkedUpgrade: the chain needs another binary.
 	ParkedUpgrade Parking = "UpgradeNeeded"
+	// ParkedTooNew: the binary has an upgrade that the chain has not executed yet.
+	ParkedTooNew Parking = "BinaryTooNew"
+	// ParkedTooOld: the binary lacks an upgrade that the chain has executed.
+	ParkedTooOld Parking = "BinaryTooOld"
 	// ParkedKeys: the key files are not those that were approved.
 	ParkedKeys Parking = "KeyIdentityChanged"
 )
 
-// needsBinary tells whether the same binary would end the same way again.
-func (p Parking) needsBinary() bool {
-	return p == ParkedUpgrade
+// NeedsBinary tells whether the same binary would end the same way again.
+func (p Parking) NeedsBinary() bool {
+	return p == ParkedUpgrade || p == ParkedTooNew || p == ParkedTooOld
 }
 
 // Cause is why seid ended.
@@ -60,6 +64,13 @@ const (
 	UpgradeNeeded Cause = "UpgradeNeeded"
 	// VolumeRuined: its data can never be started from again.
 	VolumeRuined Cause = "VolumeRuined"
+	// BinaryTooNew: it has an upgrade that the chain has not executed yet.
+	BinaryTooNew Cause = "BinaryTooNew"
+	// BinaryTooOld: it lacks an upgrade that the chain has executed.
+	BinaryTooOld Cause = "BinaryTooOld"
+	// SignedElsewhere: it found signatures of its own key in the last blocks, so the key
+	// may be in use elsewhere. Each start looks again, and the chain moves on.
+	SignedElsewhere Cause = "SignedElsewhere"
 )
 
 // How is which way a stop went.
@@ -90,6 +101,10 @@ type State struct {
 	Message string `json:"message,omitempty"`
 	// Upgrade is what the last seid halted for; a later start clears it.
 	Upgrade *Upgrade `json:"upgrade,omitempty"`
+
+	// SnapshotSearch is since when this seid searches for a snapshot to sync from, in
+	// vain. seid asks each peer once, when it connects.
+	SnapshotSearch *time.Time `json:"snapshotSearch,omitempty"`
 
 	LastExit *Exit `json:"lastExit,omitempty"`
 	// Restarts counts how seids ended, by cause, over all supervisors of the pod.
@@ -123,6 +138,10 @@ type Exit struct {
 	Cause  Cause     `json:"cause"`
 	// How is set for a stop that was asked for.
 	How How `json:"how,omitempty"`
+	// Message is the line of seid that proves the cause, where one does, and UpgradeName
+	// the upgrade that a binary has too early or lacks.
+	Message     string `json:"message,omitempty"`
+	UpgradeName string `json:"upgradeName,omitempty"`
 }
 
 // Upgrade is the upgrade that a chain halted for.

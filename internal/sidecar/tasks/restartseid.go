@@ -193,8 +193,8 @@ func (r *restarter) restart(ctx context.Context, state supervisor.State, approva
 // it answers.
 func (r *restarter) answers(ctx context.Context, state supervisor.State) (bool, error) {
 	switch {
-	case state.ParkedBecause == supervisor.ParkedUpgrade:
-		return false, engine.Terminal(ReasonUpgradeNeeded, "seid was restarted and halted again: %s", state.Message)
+	case state.ParkedBecause.NeedsBinary():
+		return false, engine.Terminal(ReasonUpgradeNeeded, "seid was restarted and needs another binary: %s", state.Message)
 	case state.ParkedBecause == supervisor.ParkedKeys:
 		return false, engine.Terminal(ReasonKeyIdentityChanged, "seid was not started: %s", state.Message)
 	case state.PID == 0:
