@@ -204,15 +204,23 @@ func upgradeHalted(in Input) metav1.Condition {
 	case upgrade.Halted:
 		return condition(kind, metav1.ConditionTrue, v1alpha1.ReasonUpgradeNeeded, upgradeMessage(in))
 	case upgrade.Name != "":
-		return condition(kind, metav1.ConditionFalse, v1alpha1.ReasonUpgradePending, fmt.Sprintf("The upgrade %q is due at height %d.", upgrade.Name, upgrade.Height))
+		return condition(kind, metav1.ConditionFalse, v1alpha1.ReasonUpgradePending, fmt.Sprintf("The upgrade %q is due at %s.", upgrade.Name, upgradeHeight(upgrade)))
 	}
 	return condition(kind, metav1.ConditionFalse, v1alpha1.ReasonNoUpgrade, "No upgrade is known.")
+}
+
+// upgradeHeight never names a height that is only near the right one as if it were it.
+func upgradeHeight(upgrade api.Upgrade) string {
+	if upgrade.Rounded {
+		return fmt.Sprintf("about height %d", upgrade.Height)
+	}
+	return fmt.Sprintf("height %d", upgrade.Height)
 }
 
 func upgradeMessage(in Input) string {
 	upgrade := in.Seen.Sidecar.Status.Upgrade
 	if in.Seen.Sidecar.Status.Seid.State == api.SeidRunning {
-		return fmt.Sprintf("seid gets no block for height %d, where the upgrade %q is due: set spec.image to one that has it. If it has, the chain waits for other validators.", upgrade.Height, upgrade.Name)
+		return fmt.Sprintf("seid gets no block for %s, where the upgrade %q is due: set spec.image to one that has it. If it has, the chain waits for other validators.", upgradeHeight(upgrade), upgrade.Name)
 	}
 	return fmt.Sprintf("seid stopped at height %d for the upgrade %q: set spec.image to one that has it.", upgrade.Height, upgrade.Name)
 }

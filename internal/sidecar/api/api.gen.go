@@ -468,6 +468,9 @@ type Upgrade struct {
 
 	// Name The name of the plan.
 	Name string `json:"name"`
+
+	// Rounded Whether the height is only near the one of the plan: seid's metrics round it, and the chain itself did not answer.
+	Rounded bool `json:"rounded,omitempty,omitzero"`
 }
 
 // NodeUID defines model for NodeUID.

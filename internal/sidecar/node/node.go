@@ -58,8 +58,10 @@ type Node struct {
 	// progress is what it has done since it began, and did what was told of that.
 	progress progress
 	did      api.SeidProgress
-	// upgrade is the one that was known at that sample.
+	// upgrade is the one that was known at that sample, and seen the one that a sample
+	// told of last.
 	upgrade api.Upgrade
+	seen    toldUpgrade
 	// watch is what was seen of the height, witness what others last claimed, and told
 	// what is said of the node's readiness.
 	watch   watch

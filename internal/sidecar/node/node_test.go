@@ -1,6 +1,10 @@
 package node
 
 import (
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -8,6 +12,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/sei-operator/sei-operator/internal/seid"
+	"github.com/sei-operator/sei-operator/internal/sidecar/api"
+	"github.com/sei-operator/sei-operator/internal/sidecar/configure"
 	"github.com/sei-operator/sei-operator/internal/sidecar/consent"
 	"github.com/sei-operator/sei-operator/internal/sidecar/supervisor"
 )
@@ -76,6 +82,126 @@ func TestUpgrade(t *testing.T) {
 		if got := upgradeOf(c.state, true, c.sample, now); got.Name != c.want || got.Halted != c.halted {
 			t.Errorf("%s: %+v", name, got)
 		}
+	}
+}
+
+// TestUpgradeAtRealHeights: seid's metrics round the height to 24 bits. A node one block
+// below is halted also where the rounded height is another one, and what is only near
+// the height is never given out as it.
+func TestUpgradeAtRealHeights(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for _, height := range []int64{101, 1<<24 - 1, 1 << 24, 1<<24 + 1, 134_000_007, 178_123_455, 178_123_456, 178_123_457, 178_123_463, 178_123_465, 999_999_999} {
+		plan := seid.Upgrade{Name: "v7", Height: height}
+		shown := seid.Upgrade{Name: "v7", Height: int64(float32(height))}
+		for _, behind := range []int64{1, 2, 40, 0} {
+			latest := height - behind
+			status := &seid.Status{LatestBlockHeight: latest, LatestBlockTime: now.Add(-time.Hour)}
+			metrics := &seid.Metrics{Upgrades: []seid.Upgrade{shown}}
+
+			exact := upgradeOf(supervisor.State{}, true, sample{status: status, metrics: metrics, plan: &plan, planned: true}, now)
+			want := api.Upgrade{Name: "v7", Height: height, Halted: behind == 1}
+			if behind == 0 {
+				want = api.Upgrade{}
+			}
+			if exact != want {
+				t.Errorf("plan %d, latest %d: %+v", height, latest, exact)
+			}
+
+			near := upgradeOf(supervisor.State{}, true, sample{status: status, metrics: metrics}, now)
+			if behind == 1 && !near.Halted {
+				t.Errorf("plan %d, latest %d: nobody is told of the halt: %+v", height, latest, near)
+			}
+			if near.Name != "" && near.Height != height && !near.Rounded {
+				t.Errorf("plan %d, latest %d: a wrong height is named: %+v", height, latest, near)
+			}
+		}
+	}
+}
+
+// TestPlanIsAskedForExactly: through RPC and metrics as seid has them.
+func TestPlanIsAskedForExactly(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	plan, asked := base64.StdEncoding.EncodeToString([]byte("\x0a\x0b\x0a\x04v6.6\x18\xc1\xe5\xf7\x54")), 0
+	page, blockTime, height := "", now, int64(178_123_456)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/status":
+			fmt.Fprintf(w, `{"node_info":{"id":"x","network":"pacific-1"},"sync_info":{"latest_block_height":"%d","latest_block_time":%q,"catching_up":false}}`, height, blockTime.Format(time.RFC3339))
+		case "/metrics":
+			fmt.Fprint(w, page)
+		case "/abci_query":
+			asked++
+			fmt.Fprintf(w, `{"response":{"value":%q,"height":"7"}}`, plan)
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	defer server.Close()
+	rpc, err := seid.NewClient(server.Client(), server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := New(Options{Home: seid.Home(t.TempDir()), RPC: rpc, HTTP: server.Client(), Metrics: server.URL + "/metrics", Clock: clocktesting.NewFakeClock(now)})
+	see := func() api.Upgrade { return upgradeOf(supervisor.State{}, true, n.ask(t.Context()), now) }
+
+	if got := see(); got.Name != "" || asked != 0 {
+		t.Errorf("no plan is shown and blocks come: %+v, asked %d times", got, asked)
+	}
+	page = "cosmos_upgrade_plan_height{name=\"v6.6\",info=\"\"} 1.78123456e+08\n"
+	if got := see(); got != (api.Upgrade{Name: "v6.6", Height: 178_123_457}) {
+		t.Errorf("a moment ago: %+v", got)
+	}
+	blockTime = now.Add(-time.Hour)
+	if got := see(); got != (api.Upgrade{Name: "v6.6", Height: 178_123_457, Halted: true}) {
+		t.Errorf("no block comes: %+v", got)
+	}
+	// A process that was started here executed no block, and shows no plan.
+	page = ""
+	if got := see(); !got.Halted || got.Height != 178_123_457 {
+		t.Errorf("after a restart: %+v", got)
+	}
+	// A plan that was cancelled stays in the metrics.
+	page, plan = "cosmos_upgrade_plan_height{name=\"v6.6\",info=\"\"} 1.78123456e+08\n", ""
+	if got := see(); got.Name != "" {
+		t.Errorf("cancelled: %+v", got)
+	}
+}
+
+// TestAMissingSampleEndsNoHalt: a busy seid does not answer each question in time.
+func TestAMissingSampleEndsNoHalt(t *testing.T) {
+	clock := clocktesting.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	n := New(Options{Home: seid.Home(t.TempDir()), Config: configure.New(seid.Home(t.TempDir()), t.TempDir(), ""), Clock: clock})
+	n.update(func() {
+		n.connected = true
+		n.state = supervisor.State{State: supervisor.Running, PID: 7, Instance: "a", Since: clock.Now().Add(-time.Hour)}
+	})
+	status := &seid.Status{LatestBlockHeight: 100, LatestBlockTime: clock.Now().Add(-time.Hour)}
+	halted := sample{status: status, metrics: &seid.Metrics{Upgrades: []seid.Upgrade{{Name: "v7", Height: 101}}}}
+	for _, missing := range []sample{{}, {status: status}, {metrics: halted.metrics}} {
+		n.believe(halted)
+		clock.Step(samplePeriod)
+		n.believe(missing)
+		if got := n.Node().Upgrade; !got.Halted {
+			t.Errorf("%+v: %+v", missing, got)
+		}
+	}
+	n.believe(halted)
+	n.believe(sample{status: status, metrics: &seid.Metrics{}})
+	if got := n.Node().Upgrade; got.Name != "" {
+		t.Errorf("a sample says that there is none: %+v", got)
+	}
+	n.believe(halted)
+	n.update(func() { n.state.Instance = "b" })
+	n.believe(sample{})
+	if got := n.Node().Upgrade; got.Name != "" {
+		t.Errorf("another process: %+v", got)
+	}
+	n.update(func() { n.state.Instance = "a" })
+	n.believe(halted)
+	clock.Step(rememberFor)
+	n.believe(sample{})
+	if got := n.Node().Upgrade; got.Name != "" {
+		t.Errorf("nothing was heard for long: %+v", got)
 	}
 }
 

@@ -34,6 +34,10 @@ type sample struct {
 	// witness is the highest block that others claim to have, asked when the last one here
 	// is old; 0: nobody says.
 	witness int64
+	// plan is the upgrade that the chain has scheduled, and planned whether it was told:
+	// then nil means that there is none.
+	plan    *seid.Upgrade
+	planned bool
 }
 
 // keepSampling asks seid at once when its process changes, and then regularly.
@@ -101,7 +105,6 @@ func (n *Node) believe(next sample) {
 	wanted := n.opts.Consent != nil && n.opts.Consent.State().Wanted()
 	now := n.opts.Clock.Now()
 	n.mu.Lock()
-	upgrade := upgradeOf(n.state, n.connected, next, now)
 	if next.status != nil {
 		n.watch = n.watch.next(next.status.LatestBlockHeight, now)
 	}
@@ -110,8 +113,12 @@ func (n *Node) believe(next sample) {
 		verdict, certain := judge(n.state, wanted, next, n.watch, now)
 		tell = n.told.next(verdict, certain, now)
 	}
-	news := (n.sample.status == nil) != (next.status == nil) || n.upgrade != upgrade || n.told.Verdict != tell.Verdict
-	n.sample, n.upgrade, n.told = next, upgrade, tell
+	before, answered := n.upgrade, n.sample.status != nil
+	n.sample = next
+	n.upgrade = n.upgradeNow()
+	n.rememberUpgrade()
+	news := answered != (next.status != nil) || n.upgrade != before || n.told.Verdict != tell.Verdict
+	n.told = tell
 	news = n.progressed() || news
 	n.mu.Unlock()
 	if news {
@@ -140,6 +147,7 @@ func (n *Node) ask(ctx context.Context) sample {
 	if metrics, err := n.scrape(ctx); err == nil {
 		s.metrics = &metrics
 	}
+	n.askForPlan(ctx, &s)
 	return s
 }
 

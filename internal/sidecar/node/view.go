@@ -13,10 +13,6 @@ import (
 	"github.com/sei-operator/sei-operator/internal/sidecar/supervisor"
 )
 
-// stalledAfter is how long no block must have come to a node one below an upgrade
-// until it is said to be halted there. Such a node is alive and looks healthy.
-const stalledAfter = time.Minute
-
 // Reasons of problems.
 const (
 	ReasonSupervisorUnreachable = "SupervisorUnreachable"
@@ -35,12 +31,13 @@ func (n *Node) Node() server.Node {
 	process := n.seid()
 	problems, told := n.problems(), n.told
 	free, total := n.free, n.total
+	upgrade := n.upgradeNow()
 	n.mu.Unlock()
 
 	view := server.Node{
 		Problems: problems, FreeBytes: free, TotalBytes: total,
 		Seid:             process,
-		Upgrade:          upgradeOf(state, connected, sample, n.opts.Clock.Now()),
+		Upgrade:          upgrade,
 		SigningPublicKey: state.Identity.PublicKey,
 	}
 	if connected {
@@ -131,28 +128,6 @@ func exitOf(exit *supervisor.Exit) api.Exit {
 		return api.Exit{}
 	}
 	return api.Exit{Code: exit.Code, Signal: exit.Signal, Time: exit.Time, Cause: string(exit.Cause), Message: exit.Message}
-}
-
-// upgradeOf is the upgrade that seid halted for, or else the next one that is
-// planned.
-func upgradeOf(state supervisor.State, connected bool, sample sample, now time.Time) api.Upgrade {
-	if connected && state.Upgrade != nil {
-		return api.Upgrade{Name: state.Upgrade.Name, Height: state.Upgrade.Height, Info: state.Upgrade.Info, Halted: true}
-	}
-	if sample.metrics == nil || sample.status == nil {
-		return api.Upgrade{}
-	}
-	for _, plan := range sample.metrics.Upgrades {
-		if plan.Height <= sample.status.LatestBlockHeight {
-			continue
-		}
-		// The last block may be old because seid did not run: one that was just started,
-		// with the binary of the upgrade perhaps, gets its time to go on.
-		waits := min(now.Sub(sample.status.LatestBlockTime), now.Sub(state.Since))
-		stalled := plan.Height == sample.status.LatestBlockHeight+1 && waits > stalledAfter
-		return api.Upgrade{Name: plan.Name, Height: plan.Height, Info: plan.Info, Halted: stalled}
-	}
-	return api.Upgrade{}
 }
 
 // space is what is free and what there is on the data volume.
