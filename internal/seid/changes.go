@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sei-operator/sei-operator/internal/durable"
 	"github.com/sei-operator/sei-operator/internal/seid/toml"
 )
 
@@ -150,10 +151,10 @@ func (f Files) assignments(file File, changes Changes) ([]toml.Assignment, error
 // has, and only where the content differs. Everything that can fail for want of
 // space or permission is done before the first file is replaced.
 func WriteFiles(home Home, files Files) error {
-	var staged []stagedFile
+	var staged []*durable.File
 	discard := func() {
 		for _, file := range staged {
-			file.discard()
+			file.Discard()
 		}
 	}
 	for _, file := range allFiles {
@@ -168,11 +169,11 @@ func WriteFiles(home Home, files Files) error {
 			return err
 		}
 		if next != nil {
-			staged = append(staged, *next)
+			staged = append(staged, next)
 		}
 	}
 	for i, file := range staged {
-		if err := file.commit(); err != nil {
+		if err := file.Commit(); err != nil {
 			staged = staged[i:]
 			discard()
 			return err
@@ -181,7 +182,7 @@ func WriteFiles(home Home, files Files) error {
 	return nil
 }
 
-func stageIfDifferent(path string, content []byte) (*stagedFile, error) {
+func stageIfDifferent(path string, content []byte) (*durable.File, error) {
 	before, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read seid's configuration: %w", err)
@@ -193,11 +194,7 @@ func stageIfDifferent(path string, content []byte) (*stagedFile, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot read seid's configuration: %w", err)
 	}
-	staged, err := stage(path, content, info.Mode().Perm())
-	if err != nil {
-		return nil, err
-	}
-	return &staged, nil
+	return durable.Writer{}.Stage(path, content, info.Mode().Perm())
 }
 
 // Apply makes the changes in the files of a home and says what changed. Nothing

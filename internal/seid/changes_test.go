@@ -185,32 +185,6 @@ func TestApplyIsAllOrNothing(t *testing.T) {
 	}
 }
 
-func TestReplaceFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "file")
-	// What a crash left behind does not get in the way, nor does its mode.
-	write(t, filepath.Join(filepath.Dir(path), ".file.new"), "left behind, and longer than the new content")
-	if err := ReplaceFile(path, []byte("one"), 0o640); err != nil {
-		t.Fatal(err)
-	}
-	if err := ReplaceFile(path, []byte("two"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if got := tree(t, Home(filepath.Dir(path))); !cmp.Equal(got, map[string]string{"file": "-rw-------\ntwo"}) {
-		t.Errorf("%q", got)
-	}
-	if err := ReplaceFile(filepath.Join(path, "below"), nil, 0o600); err == nil {
-		t.Error("a file is a directory")
-	}
-	dir := t.TempDir()
-	write(t, filepath.Join(dir, "target", "x"), "")
-	if err := ReplaceFile(filepath.Join(dir, "target"), []byte("x"), 0o600); err == nil {
-		t.Error("a directory is replaced")
-	}
-	if got := tree(t, Home(dir)); len(got) != 1 {
-		t.Errorf("something is left behind: %q", got)
-	}
-}
-
 func TestCoerce(t *testing.T) {
 	files := sample(t)
 	path := func(key string) Key {

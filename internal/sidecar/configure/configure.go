@@ -18,6 +18,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/sei-operator/sei-operator/internal/durable"
 	"github.com/sei-operator/sei-operator/internal/seid"
 )
 
@@ -215,7 +216,7 @@ func (c *Configurator) write(before, after Record) error {
 	if err := os.MkdirAll(filepath.Dir(c.record), 0o700); err != nil {
 		return fmt.Errorf("cannot remember what configuration is applied: %w", err)
 	}
-	if err := seid.ReplaceFile(c.record, content, 0o600); err != nil {
+	if err := durable.Replace(c.record, content, 0o600); err != nil {
 		return err
 	}
 	c.known.Store(&after)

@@ -184,7 +184,7 @@ func TestChangesAreTold(t *testing.T) {
 func TestTheOrderOfWriting(t *testing.T) {
 	c := open(t, t.TempDir())
 	var steps []string
-	c.dir.fault = func(step string) error {
+	c.dir.Fault = func(step string) error {
 		steps = append(steps, step)
 		return nil
 	}
@@ -209,7 +209,7 @@ func TestEveryStepMayFail(t *testing.T) {
 			dir := t.TempDir()
 			c := open(t, dir)
 			failOn := func(step string) {
-				c.dir.fault = func(s string) error {
+				c.dir.Fault = func(s string) error {
 					if s == step {
 						return full
 					}
@@ -250,7 +250,7 @@ func TestAnApprovalAfterOneThatFailedHalfWay(t *testing.T) {
 	dir := t.TempDir()
 	c := open(t, dir)
 	must(t, c.Approve("key-1", nodeID, 0))
-	c.dir.fault = func(step string) error {
+	c.dir.Fault = func(step string) error {
 		if step == "sync directory" {
 			return errors.New("failing")
 		}
@@ -259,7 +259,7 @@ func TestAnApprovalAfterOneThatFailedHalfWay(t *testing.T) {
 	if c.Approve("key-2", nodeID, 0) == nil {
 		t.Fatal("it was acknowledged")
 	}
-	c.dir.fault = nil
+	c.dir.Fault = nil
 	must(t, c.Approve("key-1", nodeID, 0))
 	if got := open(t, dir).State(); got.Approval.PublicKey != "key-1" {
 		t.Errorf("the next life has %+v", got.Approval)

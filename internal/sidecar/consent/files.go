@@ -6,28 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/sei-operator/sei-operator/internal/durable"
 )
 
 // maxFile is far more than either file has.
 const maxFile = 64 << 10
 
-// directory is where the files are. Every step that changes it goes through do, so
-// that a test can fail each of them.
+// directory is where the files are.
 type directory struct {
-	path  string
-	fault func(step string) error
-}
-
-func (d directory) do(step string, fn func() error) error {
-	if d.fault != nil {
-		if err := d.fault(step); err != nil {
-			return err
-		}
-	}
-	return fn()
+	path string
+	durable.Writer
 }
 
 // read parses a file. What it does not know is left to the sidecar that wrote it: a
@@ -65,62 +56,17 @@ func read[T interface{ validate() error }](d directory, name string) (T, error) 
 	return v, nil
 }
 
-// write replaces a file as a whole: after a crash there is the old one or the new.
+// write replaces a file as a whole.
 func write(d directory, name string, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	final := filepath.Join(d.path, name)
-	temp := final + ".tmp"
-	if err := d.do("mkdir", func() error { return os.MkdirAll(d.path, 0o755) }); err != nil {
+	if err := d.MkdirAll(d.path, 0o755); err != nil {
 		return err
 	}
-	var file *os.File
-	err = d.do("create", func() (err error) {
-		file, err = os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	err = errors.Join(
-		d.do("write", func() error { _, err := file.Write(append(data, '\n')); return err }),
-		d.do("sync file", file.Sync))
-	if err := errors.Join(err, file.Close()); err != nil {
-		return err
-	}
-	if err := d.do("rename", func() error { return os.Rename(temp, final) }); err != nil {
-		return err
-	}
-	return d.sync()
+	return d.Replace(filepath.Join(d.path, name), append(data, '\n'), 0o644)
 }
 
 // remove deletes a file for good; one that is not there is deleted.
-func (d directory) remove(name string) error {
-	err := d.do("remove", func() error { return os.Remove(filepath.Join(d.path, name)) })
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return d.sync()
-}
-
-// sync makes renames and removals durable, of the directory itself too, which may
-// be new.
-func (d directory) sync() error {
-	return d.do("sync directory", func() error {
-		for _, path := range []string{d.path, filepath.Dir(d.path)} {
-			dir, err := os.Open(path)
-			if errors.Is(err, fs.ErrNotExist) {
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			if err := errors.Join(dir.Sync(), dir.Close()); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
+func (d directory) remove(name string) error { return d.Remove(filepath.Join(d.path, name)) }

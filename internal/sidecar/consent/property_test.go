@@ -39,7 +39,7 @@ func (h *history) fail(t *rapid.T) {
 	failing := rapid.SampledFrom([]string{
 		"", "", "", "mkdir", "create", "write", "sync file", "rename", "sync directory", "remove",
 	}).Draw(t, "failing")
-	h.Consent.dir.fault = func(step string) error {
+	h.Consent.dir.Fault = func(step string) error {
 		if step == failing {
 			return errors.New("failing")
 		}

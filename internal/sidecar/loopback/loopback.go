@@ -15,12 +15,13 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/sei-operator/sei-operator/internal/durable"
 )
 
 // The files in the directory. The key of the authority is in none of them: once it
@@ -55,23 +56,12 @@ func Ensure(dir string) error {
 		return fmt.Errorf("cannot make the certificates for the loopback: %w", err)
 	}
 	for name, content := range files {
-		if err := write(filepath.Join(dir, name), content); err != nil {
+		// In one step each; the proxy may be reading.
+		if err := durable.Replace(filepath.Join(dir, name), content, 0o400); err != nil {
 			return fmt.Errorf("cannot keep the certificates for the loopback: %w", err)
 		}
 	}
 	return nil
-}
-
-// write puts a file into its place in one step; the proxy may be reading.
-func write(path string, content []byte) error {
-	temp := path + ".tmp"
-	if err := os.Remove(temp); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	if err := os.WriteFile(temp, content, 0o400); err != nil {
-		return err
-	}
-	return os.Rename(temp, path)
 }
 
 // ServerConfig is how the sidecar listens: it answers only who has the certificate of

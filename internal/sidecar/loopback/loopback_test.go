@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
+
+	"github.com/sei-operator/sei-operator/internal/durable"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -167,7 +169,7 @@ func TestTornMaterialIsMadeAnew(t *testing.T) {
 		"the authority is gone":   func(dir string) error { return os.Remove(filepath.Join(dir, caFile)) },
 		"a file is empty":         func(dir string) error { return write(filepath.Join(dir, caFile), nil) },
 		"half a file":             func(dir string) error { return write(filepath.Join(dir, serverKeyFile), []byte("-----BEGIN PRIV")) },
-		"left by an interruption": func(dir string) error { return os.WriteFile(filepath.Join(dir, caFile+".tmp"), nil, 0o400) },
+		"left by an interruption": func(dir string) error { return os.WriteFile(filepath.Join(dir, "."+caFile+".new"), nil, 0o400) },
 		"of two authorities": func(dir string) error {
 			content, err := os.ReadFile(filepath.Join(ensured(t), caFile))
 			if err != nil {
@@ -197,3 +199,5 @@ func TestTornMaterialIsMadeAnew(t *testing.T) {
 		t.Error("there is no such directory")
 	}
 }
+
+func write(path string, content []byte) error { return durable.Replace(path, content, 0o400) }

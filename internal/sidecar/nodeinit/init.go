@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sei-operator/sei-operator/internal/durable"
 	"github.com/sei-operator/sei-operator/internal/seid"
 )
 
@@ -117,7 +118,7 @@ func Init(ctx context.Context, cfg InitConfig) error {
 	if err != nil {
 		return err
 	}
-	return seid.ReplaceFile(filepath.Join(cfg.Home, markerName), append(text, '\n'), 0o644)
+	return durable.Replace(filepath.Join(cfg.Home, markerName), append(text, '\n'), 0o644)
 }
 
 func look(h seid.Home) (home, error) {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/sei-operator/sei-operator/internal/durable"
 	"github.com/sei-operator/sei-operator/internal/seid"
 )
 
@@ -39,7 +40,7 @@ func install(cfg InitConfig, staging string, overwrite bool) error {
 		if there || f.unwanted {
 			continue
 		}
-		if err := syncPath(from); err != nil {
+		if err := durable.Sync(from); err != nil {
 			return err
 		}
 		if err := os.Rename(from, to); err != nil {
@@ -47,7 +48,7 @@ func install(cfg InitConfig, staging string, overwrite bool) error {
 		}
 	}
 	h := seid.Home(cfg.Home)
-	return errors.Join(syncPath(h.ConfigDir()), syncPath(h.Data()), syncPath(cfg.Home))
+	return errors.Join(durable.Sync(h.ConfigDir()), durable.Sync(h.Data()), durable.Sync(cfg.Home))
 }
 
 // keeps tells whether what is in the home stays.
@@ -114,37 +115,19 @@ func Install(dst string) error {
 	return nil
 }
 
-func copyExecutable(src, dst string) (err error) {
+func copyExecutable(src, dst string) error {
 	from, err := os.Open(src)
 	if err != nil {
 		return err
 	}
 	defer from.Close() //nolint:errcheck // it was only read
-	to, err := os.CreateTemp(filepath.Dir(dst), ".install-*")
+	to, err := durable.Writer{}.Create(dst, 0o755)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(to.Name())
-		}
-	}()
-	_, err = io.Copy(to, from)
-	// Not by the mode of the file: that is subject to the umask.
-	if err = errors.Join(err, to.Chmod(0o755), to.Sync(), to.Close()); err != nil {
+	defer to.Discard()
+	if _, err := io.Copy(to, from); err != nil {
 		return err
 	}
-	if err := os.Rename(to.Name(), dst); err != nil {
-		return err
-	}
-	return syncPath(filepath.Dir(dst))
-}
-
-// syncPath makes a file, or the names in a directory, durable.
-func syncPath(path string) error {
-	opened, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(opened.Sync(), opened.Close())
+	return to.Commit()
 }

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"os"
 
-	"github.com/sei-operator/sei-operator/internal/seid"
+	"github.com/sei-operator/sei-operator/internal/durable"
 )
 
 // record is what one supervisor leaves for the next, in a file beside the socket:
@@ -39,5 +39,5 @@ func (r record) keep(socket string) error {
 	if err != nil {
 		return err
 	}
-	return seid.ReplaceFile(recordPath(socket), text, 0o600)
+	return durable.Replace(recordPath(socket), text, 0o600)
 }

@@ -105,7 +105,7 @@ func (t *tasks) configureGenesis(ctx context.Context, _ engine.Execution, p Conf
 	if err != nil {
 		return nil, err
 	}
-	defer staged.discard()
+	defer staged.Discard()
 	if current.is(staged.SHA256) {
 		return genesisResult(false, staged.Genesis), nil
 	}
@@ -117,7 +117,7 @@ func (t *tasks) configureGenesis(ctx context.Context, _ engine.Execution, p Conf
 			return nil, err
 		}
 	}
-	if err := t.do("genesis file", staged.commit); err != nil {
+	if err := t.do("genesis file", staged.Commit); err != nil {
 		return nil, volumeError(err)
 	}
 	return genesisResult(true, staged.Genesis), nil

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/sei-operator/sei-operator/internal/durable"
 	"github.com/sei-operator/sei-operator/internal/seid"
 	"github.com/sei-operator/sei-operator/internal/sidecar/consent"
 	"github.com/sei-operator/sei-operator/internal/sidecar/engine"
@@ -229,6 +230,6 @@ func (w *wiper) freshSignState() error {
 	}
 	w.result.Changed = true
 	return w.do("signing state", func() error {
-		return seid.ReplaceFile(w.Home.SignState(), seid.FreshSignState(), 0o600)
+		return durable.Replace(w.Home.SignState(), seid.FreshSignState(), 0o600)
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/sei-operator/sei-operator/internal/durable"
 	"github.com/sei-operator/sei-operator/internal/seid"
 	"github.com/sei-operator/sei-operator/internal/sidecar/engine"
 )
@@ -21,22 +22,25 @@ import (
 // one it will replace.
 type stagedGenesis struct {
 	seid.Genesis
-
-	path, temp string
+	*durable.File
 }
 
 // stageGenesis brings the file that was asked for. Whatever fails leaves nothing
 // behind; a crash leaves one file, which the next attempt overwrites.
 func (t *tasks) stageGenesis(ctx context.Context, p ConfigureGenesis) (*stagedGenesis, error) {
-	target := t.Home.Genesis()
-	staged := &stagedGenesis{path: target, temp: filepath.Join(filepath.Dir(target), "."+filepath.Base(target)+".new")}
 	source, err := t.openGenesis(ctx, p)
 	if err != nil {
 		return nil, err
 	}
 	defer source.Close()
+	// seid reads the file as another user of the same group.
+	file, err := durable.Writer{}.Create(t.Home.Genesis(), 0o644)
+	if err != nil {
+		return nil, volumeError(err)
+	}
+	staged := &stagedGenesis{File: file}
 	if err := t.fillGenesis(staged, source, p); err != nil {
-		staged.discard()
+		staged.Discard()
 		return nil, err
 	}
 	return staged, nil
@@ -98,14 +102,14 @@ func (t *tasks) tooLarge() error {
 // fillGenesis copies the source and checks the copy, so that what was checked is
 // what is put in place.
 func (t *tasks) fillGenesis(staged *stagedGenesis, source *genesisSource, p ConfigureGenesis) error {
-	sum, err := t.copyGenesis(staged.temp, source)
+	sum, err := t.copyGenesis(staged.File, source)
 	if err != nil {
 		return err
 	}
 	if p.SHA256 != "" && !strings.EqualFold(p.SHA256, sum) {
 		return engine.Terminal(ReasonChecksumMismatch, "the genesis file has the SHA-256 %s, not %s; correct the checksum, or find out who changed the file", sum, strings.ToLower(p.SHA256))
 	}
-	found, err := seid.ReadGenesis(staged.temp)
+	found, err := seid.ReadGenesis(staged.Name())
 	if _, disk := errors.AsType[*fs.PathError](err); disk {
 		return volumeError(err)
 	}
@@ -116,21 +120,12 @@ func (t *tasks) fillGenesis(staged *stagedGenesis, source *genesisSource, p Conf
 	return checkGenesis(found, p)
 }
 
-func (t *tasks) copyGenesis(temp string, source *genesisSource) (sum string, err error) {
-	file, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
-	if err != nil {
-		return "", volumeError(err)
-	}
-	defer func() {
-		if closeErr := file.Close(); err == nil && closeErr != nil {
-			err = volumeError(closeErr)
-		}
-	}()
+func (t *tasks) copyGenesis(file *durable.File, source *genesisSource) (string, error) {
 	hash := sha256.New()
 	limited := &io.LimitedReader{R: source, N: t.maxGenesis + 1}
 	// One of the two sides failed, and each says it in its own way.
-	_, err = io.Copy(file, io.TeeReader(limited, hash))
-	if pathErr, ok := errors.AsType[*fs.PathError](err); ok && pathErr.Path == temp {
+	_, err := io.Copy(file, io.TeeReader(limited, hash))
+	if pathErr, ok := errors.AsType[*fs.PathError](err); ok && pathErr.Path == file.Name() {
 		return "", volumeError(err)
 	}
 	if err != nil {
@@ -139,25 +134,8 @@ func (t *tasks) copyGenesis(temp string, source *genesisSource) (sum string, err
 	if limited.N == 0 {
 		return "", t.tooLarge()
 	}
-	// The mode given to open is subject to the umask, and seid reads the file as
-	// another user of the same group.
-	if err := errors.Join(file.Chmod(0o644), file.Sync()); err != nil {
+	if err := file.Finish(); err != nil {
 		return "", volumeError(err)
 	}
 	return hex.EncodeToString(hash.Sum(nil)), nil
 }
-
-// commit puts the file in place for good.
-func (s *stagedGenesis) commit() error {
-	if err := os.Rename(s.temp, s.path); err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(s.path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
-}
-
-// discard removes the copy; after a commit there is none.
-func (s *stagedGenesis) discard() { _ = os.Remove(s.temp) }
