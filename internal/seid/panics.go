@@ -79,9 +79,11 @@ const (
 	NoSnapshot Notice = "NoSnapshot"
 	// Snapshot: it found one.
 	Snapshot Notice = "Snapshot"
-	// RestartsItself: seid stops and starts its node in the same process, because it
-	// fell behind. Until it is up again it has no signal handler.
-	RestartsItself Notice = "RestartsItself"
+	// GoesDown: seid stops its node because it fell behind, and will start it again in
+	// the same process. Until it is up again it has no signal handler.
+	GoesDown Notice = "GoesDown"
+	// ComesUp: it begins to start the node again.
+	ComesUp Notice = "ComesUp"
 )
 
 // notices are the messages of the log lines.
@@ -89,8 +91,8 @@ var notices = map[string]Notice{
 	"no snapshots discovered, sleeping":        NoSnapshot,
 	"discovered and added new snapshot":        Snapshot,
 	"starting state sync with picked snapshot": Snapshot,
-	"Blocks behind threshold, restarting node": RestartsItself,
-	"restarting node...":                       RestartsItself,
+	"Blocks behind threshold, restarting node": GoesDown,
+	"restarting node...":                       ComesUp,
 }
 
 // parseNotice looks at the message of a log line, in text or as JSON. Within another

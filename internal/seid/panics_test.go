@@ -48,7 +48,7 @@ func TestNotices(t *testing.T) {
 		`time=now level=INFO msg="no snapshots discovered, sleeping" logger=statesync duration=15s`:      NoSnapshot,
 		`{"time":"now","level":"INFO","msg":"no snapshots discovered, sleeping","duration":15000000000}`: NoSnapshot,
 		`time=now level=INFO msg="discovered and added new snapshot" peer=a height=5`:                    Snapshot,
-		`time=now level=INFO msg="restarting node..."`:                                                   RestartsItself,
+		`time=now level=INFO msg="restarting node..."`:                                                   ComesUp,
 		`time=now level=INFO msg="peer" moniker=" msg=\"restarting node...\""`:                           "",
 	} {
 		found := watched(line + "\n")

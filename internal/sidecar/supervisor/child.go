@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"context"
 	"crypto/rand"
 	"fmt"
 	"os"
@@ -40,7 +41,13 @@ type child struct {
 	// seed: one version of seid, as a seed, ends with the second signal only.
 	seed bool
 
+	settings settings
+	// ctx is that of its observation, and never ends.
+	ctx context.Context //nolint:containedctx // it begins anew when seid restarts itself
+
 	// The rest belongs to the supervisor, under its lock.
+	// boot is how it comes up. One that restarts itself comes up again.
+	boot     *boot
 	answered bool
 	// safe is closed while stopping is safe, and replaced when it is not any more.
 	safe chan struct{}

@@ -92,9 +92,16 @@ type settings struct {
 	rest, grpc, grpcWeb bool
 }
 
-// readSettings reads them. What cannot be read is taken as what makes a stop wait
+// readSettings reads them, as seid does: an argument counts more than a variable, and
+// that more than the file. What cannot be read is taken as what makes a stop wait
 // longer.
-func readSettings(home seid.Home) settings {
+func readSettings(home seid.Home, command, env []string) settings {
+	flag := func(doc map[string]any, otherwise bool, path ...string) bool {
+		if value, ok := given(command, env, path); ok {
+			return value
+		}
+		return flag(doc, otherwise, path...)
+	}
 	config := document(filepath.Join(home.ConfigDir(), "config.toml"))
 	app := document(filepath.Join(home.ConfigDir(), "app.toml"))
 	mode, _ := toml.Lookup(config, toml.Path{"mode"})
@@ -107,6 +114,27 @@ func readSettings(home seid.Home) settings {
 		grpc:      flag(app, true, "grpc", "enable"),
 		grpcWeb:   flag(app, true, "grpc-web", "enable"),
 	}
+}
+
+// given is what arguments and environment say of a switch. Of several the last counts.
+func given(command, env, path []string) (value, ok bool) {
+	take := func(prefix string, from []string) {
+		for _, entry := range from {
+			text, found := strings.CutPrefix(entry, prefix)
+			if parsed, err := strconv.ParseBool(text); found && err == nil {
+				value, ok = parsed, true
+			}
+		}
+	}
+	name := strings.Join(path, ".")
+	take("SEID_"+strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(name))+"=", env)
+	for _, arg := range command {
+		if arg == "--"+name {
+			arg += "=true"
+		}
+		take("--"+name+"=", []string{arg})
+	}
+	return value, ok
 }
 
 func document(path string) map[string]any {

@@ -22,7 +22,7 @@ const (
 // no seid lives.
 func (s *Supervisor) begin(ctx context.Context, approved Approval) *Error {
 	s.look()
-	set := readSettings(s.home)
+	set := readSettings(s.home, s.cfg.Command, s.cfg.Env)
 	if lack := unnamed(approved, s.state.Identity, set.validator); lack != "" {
 		s.park(ParkedKeys, "The approval names no signing key: "+lack+".")
 		return refuse(ReasonKeys, "seid was not started, because the approval names no signing key: %s", lack)
@@ -47,6 +47,7 @@ func (s *Supervisor) begin(ctx context.Context, approved Approval) *Error {
 	s.state.Instance, s.state.PID = c.instance, c.process.Pid
 	s.state.Upgrade = nil
 	s.state.SafeToStop, s.state.UnsafeBecause = false, Booting
+	c.settings, c.ctx = set, context.WithoutCancel(ctx)
 	boot := s.observation(c, set)
 	if danger := SafeToStop(boot.Observation, s.cfg.Timing); danger != "" {
 		s.state.UnsafeBecause = danger
@@ -208,7 +209,8 @@ func (s *Supervisor) noticed(c *child, notice seid.Notice) {
 			s.state.SnapshotSearch = nil
 			s.publish()
 		}
-	case seid.RestartsItself:
+	case seid.GoesDown, seid.ComesUp:
+		s.observeAgain(c, notice == seid.GoesDown)
 	}
 }
 

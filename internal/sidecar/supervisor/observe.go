@@ -21,6 +21,8 @@ type boot struct {
 	Observation
 
 	seed bool
+	// down: it restarts itself and has not begun to come up. What answers is the old one.
+	down bool
 	// services are the addresses of Observation.Services.
 	services []string
 }
@@ -43,7 +45,21 @@ func (s *Supervisor) observation(c *child, set settings) *boot {
 			b.services = append(b.services, service.address)
 		}
 	}
+	c.boot = b
 	return b
+}
+
+// observeAgain begins anew with a seid that restarts itself in its process. From the
+// first word of it until it is up again it has no signal handler. The lock is held.
+func (s *Supervisor) observeAgain(c *child, down bool) {
+	b := s.observation(c, c.settings)
+	b.Started, b.Now, b.down = s.cfg.Clock.Now(), s.cfg.Clock.Now(), down
+	if s.state.SafeToStop {
+		c.safe = make(chan struct{})
+	}
+	s.state.SafeToStop, s.state.UnsafeBecause = false, Booting
+	s.publish()
+	s.work.Go(func() { s.observe(context.WithoutCancel(c.ctx), c, b) })
 }
 
 // observe probes a seid until it has answered and may be stopped; from then on
@@ -87,7 +103,7 @@ func (t Timing) pause(age time.Duration) time.Duration {
 func (s *Supervisor) learn(c *child, b *boot) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.child != c {
+	if s.child != c || c.boot != b {
 		return true
 	}
 	answered := !b.Answered.IsZero()
@@ -113,6 +129,9 @@ func (s *Supervisor) learn(c *child, b *boot) bool {
 
 // probe asks seid what is still unknown.
 func (s *Supervisor) probe(ctx context.Context, client *http.Client, b *boot) {
+	if b.down {
+		return
+	}
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	if b.seed {

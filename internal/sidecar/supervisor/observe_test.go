@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sei-operator/sei-operator/internal/seid"
 	"github.com/sei-operator/sei-operator/test/fakeseid"
 )
 
@@ -142,7 +143,7 @@ func TestSettledSeidIsNotProbed(t *testing.T) {
 	s.mu.Lock()
 	c := s.child
 	s.mu.Unlock()
-	b := s.observation(c, readSettings(s.home))
+	b := s.observation(c, readSettings(s.home, nil, nil))
 	b.Answered = c.started
 	s.observe(t.Context(), c, b) // It returns although seid lives.
 	p.Do(t, fakeseid.Close(fakeseid.RPC))
@@ -211,4 +212,52 @@ func TestSafetyThatEndsBeforeAStopActs(t *testing.T) {
 		t.Errorf("stop: %v", err)
 	}
 	r.untouched(p)
+}
+
+// TestSeidThatRestartsItself has no signal handler until it is up again, in the same
+// process; while it goes down its old RPC still answers.
+func TestSeidThatRestartsItself(t *testing.T) {
+	r := newRig(t)
+	r.run()
+	state, p := r.settled(fakeseid.AtOnce)
+	p.Do(t, fakeseid.Print("stdout", "time=now level=INFO msg=\"Blocks behind threshold, restarting node\" threshold=300\n"))
+	r.await("unsafe", func(s State) bool { return s.UnsafeBecause == Booting })
+	r.clock.advance(10 * time.Second)
+	if _, err := r.client.Stop(t.Context(), StopRequest{}); reason(err) != ReasonNotSafe {
+		t.Errorf("stop while it goes down: %v", err)
+	}
+	p.Do(t, fakeseid.Close(fakeseid.RPC), fakeseid.Print("stdout", "time=now level=INFO msg=\"restarting node...\"\n"))
+	r.clock.advance(10 * time.Second)
+	if _, err := r.client.Stop(t.Context(), StopRequest{}); reason(err) != ReasonNotSafe {
+		t.Errorf("stop while it comes up: %v", err)
+	}
+	stop := async(func() (State, error) {
+		return r.client.Stop(t.Context(), StopRequest{SafeWait: Duration(time.Hour)})
+	})
+	p.Do(t, fakeseid.Open(fakeseid.RPC, r.at[fakeseid.RPC]))
+	for r.stillUnsafe() {
+		r.clock.advance(time.Second)
+	}
+	if ended, err := r.answer(stop); err != nil || ended.LastExit.How != Clean || ended.LastExit.Instance != state.Instance {
+		t.Errorf("%+v, %v", ended, err)
+	}
+}
+
+// TestServicesByArgumentAndVariable: they count more than the file.
+func TestServicesByArgumentAndVariable(t *testing.T) {
+	r := newRig(t)
+	for name, c := range map[string]struct {
+		command, env []string
+		want         bool
+	}{
+		"the file":                 {nil, nil, false},
+		"a variable":               {nil, []string{"SEID_GRPC_WEB_ENABLE=true"}, true},
+		"an argument":              {[]string{"--grpc-web.enable"}, nil, true},
+		"an argument over another": {[]string{"--grpc-web.enable=true", "--grpc-web.enable=false"}, nil, false},
+		"an argument over all":     {[]string{"--grpc-web.enable=false"}, []string{"SEID_GRPC_WEB_ENABLE=true"}, false},
+	} {
+		if got := readSettings(seid.Home(r.home), c.command, c.env); got.grpcWeb != c.want {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
 }
