@@ -135,13 +135,15 @@ func TestDoubleSignCheck(t *testing.T) {
 	// The others go on without it. When it has signed none of the last blocks it starts.
 	now := untilHeight(t, local.Nodes[1], untilHeight(t, local.Nodes[1], 1).Height+15).Height
 	p := start(t, n, v1, checks...)
-	until(t, "it signs", func(ctx context.Context) bool {
+	for signs := false; !signs; now++ {
 		alive(t, n)
-		now++
 		untilHeight(t, local.Nodes[1], now)
-		block, err := local.Nodes[1].Block(ctx, now)
-		return err == nil && slices.Contains(block.Signed, n.Address)
-	})
+		block, err := local.Nodes[1].Block(t.Context(), now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		signs = slices.Contains(block.Signed, n.Address)
+	}
 	signal(t, p, syscall.SIGKILL)
 	ends(t, p, 137)
 

@@ -31,18 +31,18 @@ func TestCommitForTheOperator(t *testing.T) {
 			PartSetHeader: types.PartSetHeader{Total: 130, Hash: bytes.Repeat([]byte{0xCD}, 32)},
 		},
 	}
-	for i, flag := range []types.BlockIDFlag{types.BlockIDFlagCommit, types.BlockIDFlagNil, types.BlockIDFlagAbsent, types.BlockIDFlagCommit} {
+	for i, kind := range []types.BlockIDFlag{types.BlockIDFlagCommit, types.BlockIDFlagNil, types.BlockIDFlagAbsent, types.BlockIDFlagCommit} {
 		key := types.NewMockPVWithParams(ed25519.GenPrivKeyFromSecret([]byte{byte(i)}), false, false)
 		public, err := key.GetPubKey(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		entry := types.CommitSig{BlockIDFlag: flag}
-		if flag != types.BlockIDFlagAbsent {
+		entry := types.CommitSig{BlockIDFlag: kind}
+		if kind != types.BlockIDFlagAbsent {
 			entry.ValidatorAddress, entry.Timestamp = public.Address(), at.Add(time.Duration(i)*time.Second)
 		}
 		commit.Signatures = append(commit.Signatures, entry)
-		if flag == types.BlockIDFlagAbsent {
+		if kind == types.BlockIDFlagAbsent {
 			continue
 		}
 		vote := commit.GetVote(int32(i)).ToProto()

@@ -72,7 +72,7 @@ func Start(ctx context.Context, version string, flags Flags) error {
 		return err
 	}
 	if loaded.engine.Mode == config.ModeSeed {
-		return n.runSeed()
+		return n.runSeed(ctx)
 	}
 	return n.run(ctx)
 }
@@ -97,15 +97,15 @@ func (n *node) run(ctx context.Context) error {
 	if err := startServices(ctx, n.settings, n.front.facts); err != nil {
 		return err
 	}
-	n.awaitSignal() // Not before this does seid catch one.
+	n.awaitSignal(ctx) // Not before this does seid catch one.
 	return n.stop()
 }
 
 // awaitSignal waits for a signal as seid does: the first is the only one that is caught.
 // The handler is gone before anything is closed, so that the next signal is the end of the
 // process, in the middle of whatever it writes.
-func (n *node) awaitSignal() {
-	signalled, uncatch := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+func (n *node) awaitSignal(ctx context.Context) {
+	signalled, uncatch := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer uncatch()
 	n.log.Info(HandlesSignals)
 	<-signalled.Done()
@@ -300,7 +300,7 @@ func (n *node) stop() error {
 
 // runSeed runs a node that only tells others about peers. It hangs when it is told
 // to stop, as that of seid v6.6.2 does; a second signal ends it.
-func (n *node) runSeed() error {
+func (n *node) runSeed(ctx context.Context) error {
 	engine, err := tmnode.New(n.settings.engine, n.log, nil, nil)
 	if err != nil {
 		return fmt.Errorf("error creating node: %w", err)
@@ -308,7 +308,7 @@ func (n *node) runSeed() error {
 	if err := start(engine); err != nil {
 		return err
 	}
-	n.awaitSignal()
+	n.awaitSignal(ctx)
 	n.log.Info("Stopping Node")
 	select {}
 }

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"slices"
 	"strings"
 	"sync/atomic"
 )
@@ -12,7 +13,7 @@ type words struct{ discovering atomic.Bool }
 func (w *words) translate(message string, keyvals []any) (string, []any) {
 	const discovering = "Discovering snapshots for "
 	if span, is := strings.CutPrefix(message, discovering); is {
-		keyvals = append(keyvals[:len(keyvals):len(keyvals)], "duration", span)
+		keyvals = append(slices.Clip(keyvals), "duration", span)
 		// The engine asks its peers once, says so, and from then on says the same again.
 		if w.discovering.Swap(true) {
 			return "no snapshots discovered, sleeping", keyvals
