@@ -170,7 +170,11 @@ func TestPlanIsAskedForExactly(t *testing.T) {
 // TestAMissingSampleEndsNoHalt: a busy seid does not answer each question in time.
 func TestAMissingSampleEndsNoHalt(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
-	n := New(Options{Home: seid.Home(t.TempDir()), Config: configure.New(seid.Home(t.TempDir()), t.TempDir(), ""), Clock: clock})
+	may, err := consent.Open(t.TempDir(), "uid", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := New(Options{Home: seid.Home(t.TempDir()), Consent: may, Config: configure.New(seid.Home(t.TempDir()), t.TempDir(), ""), Clock: clock})
 	n.update(func() {
 		n.connected = true
 		n.state = supervisor.State{State: supervisor.Running, PID: 7, Instance: "a", Since: clock.Now().Add(-time.Hour)}

@@ -52,7 +52,7 @@ type InitConfig struct {
 type marker struct {
 	ChainID string    `json:"chainId"`
 	Mode    seid.Mode `json:"mode"`
-	// Adopted: the home came from elsewhere and was left as it was.
+	// Adopted: the home came from elsewhere, and what it had was left as it was.
 	Adopted bool `json:"adopted,omitempty"`
 }
 
@@ -70,7 +70,7 @@ const (
 	create
 )
 
-// home is what was found on the volume.
+// home is what was found on the volume; config is all configuration files.
 type home struct {
 	marker, data, genesis, config bool
 }
@@ -78,8 +78,12 @@ type home struct {
 // decide is pure.
 func decide(found home) action {
 	switch {
-	case found.marker:
+	case found.marker && found.config:
 		return skip
+	case found.marker:
+		// A file is gone, or an adopted home never had it: without it nothing can be
+		// configured, and nobody else makes one.
+		return fill
 	case found.data && found.genesis && found.config:
 		return adopt
 	case found.data:
@@ -107,7 +111,13 @@ func Init(ctx context.Context, cfg InitConfig) error {
 		}
 		adopted = true
 	case fill:
-		err = initialise(ctx, cfg, false)
+		adopted = found.data && found.genesis
+		if found.genesis {
+			err = fits(h, cfg.ChainID)
+		}
+		if err == nil {
+			err = initialise(ctx, cfg, false)
+		}
 	case create:
 		err = initialise(ctx, cfg, true)
 	}
@@ -128,13 +138,20 @@ func look(h seid.Home) (home, error) {
 		return home{}, err
 	}
 	for path, there := range map[string]*bool{
-		filepath.Join(string(h), markerName):        &found.marker,
-		h.Genesis():                                 &found.genesis,
-		filepath.Join(h.ConfigDir(), "config.toml"): &found.config,
+		filepath.Join(string(h), markerName): &found.marker,
+		h.Genesis():                          &found.genesis,
 	} {
 		if *there, err = exists(path); err != nil {
 			return home{}, err
 		}
+	}
+	found.config = true
+	for _, file := range []seid.File{seid.ConfigTOML, seid.AppTOML, seid.ClientTOML} {
+		there, err := exists(h.File(file))
+		if err != nil {
+			return home{}, err
+		}
+		found.config = found.config && there
 	}
 	return found, nil
 }

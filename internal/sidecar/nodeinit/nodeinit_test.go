@@ -190,7 +190,8 @@ func TestInitAdoptsAnImportedVolume(t *testing.T) {
 	cfg := config(t)
 	cfg.SeidPath = "/no/such/seid"
 	files := map[string]string{
-		"config/config.toml": "theirs", "config/genesis.json": `{"chain_id":"test-1"}`, chainData: "x", signState: "12",
+		"config/config.toml": "theirs", "config/app.toml": "theirs", "config/client.toml": "theirs",
+		"config/genesis.json": `{"chain_id":"test-1"}`, chainData: "x", signState: "12",
 	}
 	write(t, cfg.Home, files)
 	if err := Init(t.Context(), cfg); err != nil {
@@ -203,6 +204,39 @@ func TestInitAdoptsAnImportedVolume(t *testing.T) {
 	}
 	if !mark(t, cfg.Home).Adopted {
 		t.Error("not marked as adopted")
+	}
+}
+
+// A home from elsewhere may lack client.toml, which seid itself does not need to run.
+// Nothing can be configured without it, so it gets one, also where an earlier init left
+// it out.
+func TestAnAdoptedHomeGetsItsMissingFiles(t *testing.T) {
+	for name, before := range map[string]string{"just imported": "", "adopted before": `{"chainId":"test-1","mode":"fullNode","adopted":true}`} {
+		t.Run(name, func(t *testing.T) {
+			cfg := config(t)
+			files := map[string]string{
+				"config/config.toml": "theirs", "config/app.toml": "theirs", "config/genesis.json": `{"chain_id":"test-1"}`,
+				chainData: "x", signState: "12", signingKey: "key", nodeKey: "key",
+			}
+			write(t, cfg.Home, files)
+			if before != "" {
+				write(t, cfg.Home, map[string]string{markerName: before})
+			}
+			if err := Init(t.Context(), cfg); err != nil {
+				t.Fatal(err)
+			}
+			if got := read(t, cfg.Home, "config/client.toml"); got == "" || got == "(none)" {
+				t.Errorf("client.toml: %q", got)
+			}
+			for name, want := range files {
+				if got := read(t, cfg.Home, name); got != want {
+					t.Errorf("%s: %q", name, got)
+				}
+			}
+			if !mark(t, cfg.Home).Adopted {
+				t.Error("not marked as adopted")
+			}
+		})
 	}
 }
 
@@ -270,7 +304,8 @@ func TestDecide(t *testing.T) {
 		{home{data: true, genesis: true}, fill},
 		{home{data: true, config: true}, fill},
 		{home{data: true, genesis: true, config: true}, adopt},
-		{home{marker: true}, skip},
+		{home{marker: true}, fill},
+		{home{marker: true, config: true}, skip},
 		{home{marker: true, data: true, genesis: true, config: true}, skip},
 	} {
 		if got := decide(c.found); got != c.want {
