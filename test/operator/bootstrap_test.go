@@ -16,6 +16,7 @@ import (
 var brought = []string{"configure-genesis#1", "config-apply#1", "config-validate#1", "mark-ready#1"}
 
 func TestANodeIsBroughtUp(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.create(r.fullNode("alpha"))
 	node := r.ready("alpha")
@@ -41,6 +42,7 @@ func TestANodeIsBroughtUp(t *testing.T) {
 }
 
 func TestEveryModeIsBroughtUp(t *testing.T) {
+	t.Parallel()
 	witnesses := []string{"one.example.com:26657", "two.example.com:26657"}
 	synced := []string{"configure-genesis#1", "config-apply#1", "configure-state-sync#1", "config-validate#1", "mark-ready#1"}
 	for name, c := range map[string]struct {
@@ -60,6 +62,7 @@ func TestEveryModeIsBroughtUp(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r := newRig(t)
 			r.createKeys("alpha")
 			r.create(r.fullNode("alpha", func(n *v1alpha1.SeiNode) {
@@ -77,6 +80,7 @@ func TestEveryModeIsBroughtUp(t *testing.T) {
 // A validator's approval names the keys of its Secrets, and no pod exists before
 // they are there.
 func TestAValidatorWaitsForItsKeys(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.create(r.validator("alpha"))
 	r.until("alpha", "the node to wait for its key", has(v1alpha1.ConditionSigningKeyReady, metav1.ConditionFalse, v1alpha1.ReasonSecretNotFound))
@@ -91,6 +95,7 @@ func TestAValidatorWaitsForItsKeys(t *testing.T) {
 }
 
 func TestStateSyncWaitsForWitnesses(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.create(r.fullNode("alpha", func(n *v1alpha1.SeiNode) {
 		n.Spec.FullNode.Snapshot = &v1alpha1.SnapshotSource{StateSync: &v1alpha1.StateSyncSource{}}
@@ -107,6 +112,7 @@ func TestStateSyncWaitsForWitnesses(t *testing.T) {
 
 // Nothing that is wrong with a pod during Bootstrap needs more than an edit.
 func TestWrongDuringBootstrapAndCorrectedByAnEdit(t *testing.T) {
+	t.Parallel()
 	w := &writes{}
 	r := newRig(t, w.record)
 	r.create(r.fullNode("alpha", func(n *v1alpha1.SeiNode) { n.Spec.Image = "registry.example.com/seid:pull-fails" }))
@@ -134,6 +140,7 @@ func TestWrongDuringBootstrapAndCorrectedByAnEdit(t *testing.T) {
 }
 
 func TestAFailedBootstrapIsTriedAgain(t *testing.T) {
+	t.Parallel()
 	failing := func(t *testing.T) (*rig, *v1alpha1.SeiNode) {
 		t.Helper()
 		r := newRig(t)
@@ -146,16 +153,19 @@ func TestAFailedBootstrapIsTriedAgain(t *testing.T) {
 		return r, node
 	}
 	t.Run("when it is asked for", func(t *testing.T) {
+		t.Parallel()
 		r, _ := failing(t)
 		r.edit("alpha", func(n *v1alpha1.SeiNode) { n.Annotations = map[string]string{v1alpha1.AnnotationRetry: "now"} })
 		r.ready("alpha")
 	})
 	t.Run("after an edit", func(t *testing.T) {
+		t.Parallel()
 		r, _ := failing(t)
 		r.edit("alpha", func(n *v1alpha1.SeiNode) { n.Spec.Image = "registry.example.com/seid:v2" })
 		r.ready("alpha")
 	})
 	t.Run("by itself", func(t *testing.T) {
+		t.Parallel()
 		r, failed := failing(t)
 		node := r.ready("alpha")
 		if again := node.Status.LastPlan.StartTime.Sub(failed.Status.LastPlan.CompletionTime.Time); again < 0 {
@@ -167,6 +177,7 @@ func TestAFailedBootstrapIsTriedAgain(t *testing.T) {
 // A task that fails and may succeed is tried again under the same id, and each
 // failure counts once.
 func TestAFailedTaskIsTriedAgain(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.sidecars.Node(r.namespace, "alpha").Fail("config-apply", 1, "VolumeError", "the disk is busy", true)
 	r.create(r.fullNode("alpha"))
@@ -189,6 +200,7 @@ func TestAFailedTaskIsTriedAgain(t *testing.T) {
 }
 
 func TestALostApprovalIsGivenAgain(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.create(r.fullNode("alpha"))
 	r.ready("alpha")
@@ -203,6 +215,7 @@ func TestALostApprovalIsGivenAgain(t *testing.T) {
 
 // A hold is a person's decision, and no plan undoes it.
 func TestAHeldNodeIsNotApprovedAgain(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.create(r.fullNode("alpha"))
 	r.ready("alpha")
@@ -222,6 +235,7 @@ func TestAHeldNodeIsNotApprovedAgain(t *testing.T) {
 
 // Peers that are declared at the same moment find each other.
 func TestPeersOfOneChainFindEachOther(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	names := []string{"alpha", "beta", "gamma"}
 	for _, name := range names {
@@ -246,8 +260,10 @@ func TestPeersOfOneChainFindEachOther(t *testing.T) {
 }
 
 func TestADeletedNodeLeavesItsVolume(t *testing.T) {
+	t.Parallel()
 	for policy, remains := range map[v1alpha1.DeletionPolicy]bool{v1alpha1.DeletionPolicyRetain: true, v1alpha1.DeletionPolicyDelete: false} {
 		t.Run(string(policy), func(t *testing.T) {
+			t.Parallel()
 			r := newRig(t)
 			r.create(r.fullNode("alpha", func(n *v1alpha1.SeiNode) { n.Spec.DataVolume = &v1alpha1.DataVolumeSpec{DeletionPolicy: policy} }))
 			node := r.ready("alpha")

@@ -50,6 +50,7 @@ func (r *rig) applied(name string) (last document) {
 const key = "config.p2p.max-connections"
 
 func TestConfigurationReachesTheNodeInPlace(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.create(r.fullNode("alpha"))
 	before := r.ready("alpha")
@@ -75,6 +76,7 @@ func TestConfigurationReachesTheNodeInPlace(t *testing.T) {
 
 // What seid would refuse is found before seid is stopped.
 func TestABadConfigurationStopsNothing(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.create(r.fullNode("alpha"))
 	r.ready("alpha")
@@ -101,14 +103,13 @@ func TestABadConfigurationStopsNothing(t *testing.T) {
 
 // The newest value stays, however fast they follow each other.
 func TestAnOverrideChangedTwice(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.create(r.fullNode("alpha"))
 	r.ready("alpha")
 	release := r.sidecars.Node(r.namespace, "alpha").Block("restart-seid")
 	r.override("alpha", key, "50")
-	if _, err := r.sidecars.Node(r.namespace, "alpha").WaitCall(t.Context(), "restart-seid"); err != nil {
-		t.Fatal(err)
-	}
+	r.began("restart-seid")
 	r.override("alpha", key, "60")
 	release()
 	node := r.ready("alpha")
@@ -135,6 +136,7 @@ func TestAnOverrideChangedTwice(t *testing.T) {
 
 // A configuration that was written down and did not reach seid is not forgotten.
 func TestAConfigurationThatDidNotReachSeid(t *testing.T) {
+	t.Parallel()
 	for name, spoil := range map[string]func(*rig){
 		"because config-apply failed": func(r *rig) {
 			r.sidecars.Node(r.namespace, "alpha").Fail("config-apply", 1, "InvalidConfiguration", "no", false)
@@ -154,6 +156,7 @@ func TestAConfigurationThatDidNotReachSeid(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r := newRig(t)
 			r.create(r.fullNode("alpha"))
 			r.ready("alpha")
@@ -170,16 +173,16 @@ func TestAConfigurationThatDidNotReachSeid(t *testing.T) {
 }
 
 func TestSeed000StatefulSetDeletedInAConfigUpdate(t *testing.T) {
+	t.Parallel()
 	for _, at := range []string{"config-validate", "config-apply", "restart-seid"} {
 		t.Run(at, func(t *testing.T) {
+			t.Parallel()
 			r := newRig(t)
 			r.create(r.fullNode("alpha"))
 			before := r.ready("alpha")
 			release := r.sidecars.Node(r.namespace, "alpha").Block(at)
 			r.override("alpha", key, "55")
-			if _, err := r.sidecars.Node(r.namespace, "alpha").WaitCall(t.Context(), at); err != nil {
-				t.Fatal(err)
-			}
+			r.began(at)
 			set := &appsv1.StatefulSet{}
 			r.get("alpha", set)
 			r.delete(set)
@@ -200,6 +203,7 @@ func (r *rig) unsafe(name string) (safe func()) {
 }
 
 func TestEveryStopWaitsForASafeMoment(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		stop func(*rig)
 		told func(*v1alpha1.SeiNode) bool
@@ -222,6 +226,7 @@ func TestEveryStopWaitsForASafeMoment(t *testing.T) {
 	} {
 		for _, end := range []string{"until it is safe", "unless a person says otherwise"} {
 			t.Run(name+" "+end, func(t *testing.T) {
+				t.Parallel()
 				w := &writes{}
 				r := newRig(t, w.record)
 				r.create(r.fullNode("alpha"))

@@ -18,6 +18,7 @@ import (
 // The operator reads from a cache what it wrote a moment ago. With a plain cache every
 // third read here is stale, and the first of them fails this test.
 func TestTheCacheGivesBackWhatWasWritten(t *testing.T) {
+	t.Parallel()
 	c := cluster.Get(t)
 	namespace := c.Namespace(t)
 	scheme, err := kube.NewScheme()

@@ -16,6 +16,7 @@ import (
 )
 
 func TestDeletedServiceAndConfigMapComeBack(t *testing.T) {
+	t.Parallel()
 	w := &writes{}
 	r := newRig(t, w.record)
 	r.create(r.fullNode("alpha"))
@@ -58,6 +59,7 @@ func strip[T client.Object](object T) {
 }
 
 func TestStrippedLabelsAndOwnersAreWrittenAgain(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.create(r.fullNode("alpha"))
 	node := r.ready("alpha")
@@ -81,6 +83,7 @@ func TestStrippedLabelsAndOwnersAreWrittenAgain(t *testing.T) {
 }
 
 func TestForeignEditsArePutRight(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.create(r.fullNode("alpha"))
 	r.ready("alpha")
@@ -129,6 +132,7 @@ func TestForeignEditsArePutRight(t *testing.T) {
 // What somebody adds takes nothing from us, and would be in the next pod. It goes, and
 // no pod with it. What comes back is told of and left, until a plan comes by.
 func TestWhatIsAddedToTheTemplateIsRemovedOnce(t *testing.T) {
+	t.Parallel()
 	w := &writes{}
 	r := newRig(t, w.record)
 	r.create(r.fullNode("alpha"))
@@ -181,6 +185,7 @@ func TestWhatIsAddedToTheTemplateIsRemovedOnce(t *testing.T) {
 }
 
 func TestARestartOverAConvergedFleetWritesNothing(t *testing.T) {
+	t.Parallel()
 	w := &writes{}
 	r := newRig(t, w.record)
 	names := []string{"alpha", "beta", "gamma", "delta", "epsilon"}
@@ -209,6 +214,7 @@ func TestARestartOverAConvergedFleetWritesNothing(t *testing.T) {
 
 // A restore from a backup loses the status. Nothing of it is needed.
 func TestAnEmptiedStatusIsRebuilt(t *testing.T) {
+	t.Parallel()
 	w := &writes{}
 	r := newRig(t, w.record)
 	r.create(r.fullNode("alpha"))

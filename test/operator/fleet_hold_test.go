@@ -14,6 +14,7 @@ import (
 // A pause, and its end, reach every node, also one that refuses the template, and those
 // that come after it.
 func TestAPauseReachesNodesThatATemplateDoesNot(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	size := func(n *v1alpha1.SeiNodeSpec, size string) {
 		n.DataVolume = &v1alpha1.DataVolumeSpec{Size: new(quantity(size))}
@@ -33,6 +34,7 @@ func TestAPauseReachesNodesThatATemplateDoesNot(t *testing.T) {
 
 // OnDelete only records: a node takes the template when somebody deletes it.
 func TestATemplateThatWaitsForDeletion(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.create(r.deployment("fleet", 2, func(f *v1alpha1.SeiNodeDeployment) {
 		f.Spec.UpdateStrategy = &v1alpha1.UpdateStrategy{Type: v1alpha1.UpdateStrategyOnDelete}
@@ -56,6 +58,7 @@ func TestATemplateThatWaitsForDeletion(t *testing.T) {
 
 // A rollout that is held begins, and goes on, when it is no longer held.
 func TestARolloutIsHeld(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.create(r.deployment("fleet", 2, func(f *v1alpha1.SeiNodeDeployment) { f.Spec.RolloutPaused = true }))
 	r.fleetReady("fleet")
@@ -76,6 +79,7 @@ func TestARolloutIsHeld(t *testing.T) {
 
 // "kubectl scale" and autoscalers use the sub-resource.
 func TestAFleetIsScaledByItsSubresource(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	fleet := r.deployment("fleet", 1)
 	r.create(fleet)

@@ -51,6 +51,7 @@ func (r *rig) fleetEvents(fleet string) []string {
 // A fleet that is deleted lets its nodes go untouched, also when it is deleted in the
 // foreground, and one of the same name takes them back untouched.
 func TestNodesOutliveTheirFleetAndAreTakenBack(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	fleet := r.deployment("fleet", 3)
 	r.create(fleet.DeepCopy())
@@ -98,6 +99,7 @@ func mapsEqual(a, b map[string]types.UID) bool {
 
 // A fleet with the policy Delete goes with its nodes; their volumes follow their own policy.
 func TestAFleetIsDeletedWithItsNodes(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.create(r.deployment("fleet", 2, func(f *v1alpha1.SeiNodeDeployment) { f.Spec.DeletionPolicy = v1alpha1.DeletionPolicyDelete }))
 	live := r.fleetReady("fleet")
@@ -112,6 +114,7 @@ func TestAFleetIsDeletedWithItsNodes(t *testing.T) {
 // A SeiNode of a name that the fleet needs and that somebody else made is told of and left
 // alone; the others come up. Labels and annotations of others on nodes of the fleet stay.
 func TestWhatBelongsToOthersIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	w := &writes{}
 	r := newRig(t, w.record)
 	r.create(r.fullNode("fleet-1"))
@@ -151,6 +154,7 @@ func TestWhatBelongsToOthersIsLeftAlone(t *testing.T) {
 
 // A fix that is no change of the image reaches nodes that are all down, whatever the budget.
 func TestAFixReachesNodesThatAreAllDown(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	const count = 4
 	r.create(r.deployment("fleet", count, func(f *v1alpha1.SeiNodeDeployment) {
@@ -168,6 +172,7 @@ func TestAFixReachesNodesThatAreAllDown(t *testing.T) {
 // A new default of the platform rolls a fleet within its own budget, although that of the
 // chain would allow more, and who waits says so.
 func TestAPlatformDefaultRollsAFleetWithinItsBudget(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(c *operator.Config) { c.Platform.MaxConcurrentUpdates = 5 })
 	const count, budget = 20, 2
 	r.create(r.deployment("fleet", count, maxUnavailable("2")))
@@ -202,6 +207,7 @@ func TestAPlatformDefaultRollsAFleetWithinItsBudget(t *testing.T) {
 // pauseOnFailure stops a rollout at the first node that fails, says which and why, and goes
 // on with a template that works.
 func TestARolloutStopsAtTheFirstFailure(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	const count = 4
 	r.create(r.deployment("fleet", count, maxUnavailable("2"), func(f *v1alpha1.SeiNodeDeployment) {
@@ -239,6 +245,7 @@ func TestARolloutStopsAtTheFirstFailure(t *testing.T) {
 // A pause reaches all nodes in the middle of a rollout, and its end too; a node that somebody
 // else paused stays so. What was edited meanwhile is what they start with.
 func TestAFleetIsPausedInTheMiddleOfARollout(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	const count = 3
 	r.create(r.deployment("fleet", count))
@@ -269,6 +276,7 @@ func TestAFleetIsPausedInTheMiddleOfARollout(t *testing.T) {
 // partition holds lower ordinals back, also one that is deleted and comes back; scaling
 // removes the highest, down to none.
 func TestPartitionAndScale(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.create(r.deployment("fleet", 3, maxUnavailable("3"), func(f *v1alpha1.SeiNodeDeployment) { f.Spec.UpdateStrategy.RollingUpdate.Partition = 2 }))
 	r.fleetReady("fleet")
@@ -297,6 +305,7 @@ func TestPartitionAndScale(t *testing.T) {
 // The Service leads to the pods of the fleet, and the disruption budget lets as many go as
 // the fleet can do without.
 func TestServiceAndDisruptionBudgetOfAFleet(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.create(r.deployment("fleet", 3))
 	fleet := r.fleetReady("fleet")
@@ -323,6 +332,7 @@ func TestServiceAndDisruptionBudgetOfAFleet(t *testing.T) {
 // What is declared is found again in what the API server has, whatever it made of it: a
 // fleet at rest is looked at and not written, also by an operator that has just started.
 func TestAFleetAtRestIsNotWritten(t *testing.T) {
+	t.Parallel()
 	w := &writes{}
 	r := newRig(t, w.record)
 	r.create(r.deployment("fleet", 2, func(f *v1alpha1.SeiNodeDeployment) {

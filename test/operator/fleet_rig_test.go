@@ -142,11 +142,7 @@ func (r *rig) watchAvailability(fleet string, replicas int) *availability {
 	}()
 	a.end = sync.OnceFunc(func() { cancel(); <-done })
 	r.t.Cleanup(a.end)
-	select {
-	case <-complete:
-	case <-done:
-		r.t.Fatalf("the pods of %s cannot be watched", fleet)
-	}
+	comes(r.t, "all pods of "+fleet+" to be ready", complete)
 	return a
 }
 

@@ -34,6 +34,7 @@ type schedule struct {
 // scale, pause and unpause, no more nodes are down because of us than the budget allows: of
 // the pods that the operator itself deletes, each is back before there are too many.
 func TestRandomSchedulesOfAFleet(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(schedules) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			t.Parallel()

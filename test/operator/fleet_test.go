@@ -11,6 +11,7 @@ const image2 = "registry.example.com/seid:v2"
 // A rollout of ten nodes within budgets of 1, 3 and 50 %, watched continuously: never are
 // more pods down than the budget allows.
 func TestARolloutStaysWithinItsBudget(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		budget string
 		most   int

@@ -128,6 +128,7 @@ func (r *rig) told(node, reason, text string) {
 // A version that breaks pods breaks one node of twenty. That lasts, also over a
 // restart, until there is a better version.
 func TestAFailedUpdateFreezesTheChainUntilAVersionIsCorrected(t *testing.T) {
+	t.Parallel()
 	f := fails(t, 20, "registry.example.com/sidecar:crash-loops", "observe-image", func(*frozen) {}, func(f *frozen) {
 		f.until(f.first, "the trouble to be named", has(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonCrashLoopBackOff))
 		for _, name := range f.others {
@@ -186,6 +187,7 @@ func (f *frozen) readiness(is string) {
 }
 
 func TestAFreezeEndsWhenTheNodeThatFailedIsReady(t *testing.T) {
+	t.Parallel()
 	f, goOn, becomeReady := hangs(t)
 	f.stays()
 	goOn()
@@ -196,6 +198,7 @@ func TestAFreezeEndsWhenTheNodeThatFailedIsReady(t *testing.T) {
 // A node that is asked to try again is tried again, and its chain waits for how that
 // ends.
 func TestAFreezeEndsWhenTheNodeThatFailedIsAskedToTryAgain(t *testing.T) {
+	t.Parallel()
 	f, goOn, becomeReady := hangs(t)
 	f.stays()
 	goOn()
@@ -216,6 +219,7 @@ func TestAFreezeEndsWhenTheNodeThatFailedIsAskedToTryAgain(t *testing.T) {
 
 // A stop that never gets safe goes ahead after half an hour, not before, and is told of.
 func TestAStopThatNeverGetsSafe(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		stop   func(*rig)
 		waits  func(*v1alpha1.SeiNode) bool
@@ -246,6 +250,7 @@ func TestAStopThatNeverGetsSafe(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			clock := &clock{}
 			r := newRig(t, clock.use)
 			r.create(r.fullNode("alpha"))

@@ -33,6 +33,7 @@ func (r *rig) noPod(name string) {
 }
 
 func TestSeed001PausedScalesToZeroAndBack(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.create(r.fullNode("alpha", func(n *v1alpha1.SeiNode) {
 		n.Spec.PodAnnotations = map[string]string{"lab.sei.io/termination": "slow"}
@@ -62,6 +63,7 @@ func TestSeed001PausedScalesToZeroAndBack(t *testing.T) {
 
 // The story of seed 000: a Job measures the volume of a paused node.
 func TestAJobUsesTheVolumeOfAPausedNode(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.create(r.fullNode("alpha"))
 	r.ready("alpha")
@@ -85,6 +87,7 @@ func TestAJobUsesTheVolumeOfAPausedNode(t *testing.T) {
 }
 
 func TestANodeWaitsForTheVolumeThatSomebodyElseUses(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.create(r.fullNode("alpha"))
 	r.ready("alpha")
@@ -112,6 +115,7 @@ func TestANodeWaitsForTheVolumeThatSomebodyElseUses(t *testing.T) {
 }
 
 func TestAnImageEditedWhilePausedNeverBootsTheOldOne(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.create(r.fullNode("alpha"))
 	r.ready("alpha")
@@ -147,7 +151,9 @@ func TestAnImageEditedWhilePausedNeverBootsTheOldOne(t *testing.T) {
 }
 
 func TestPauseInEveryPhase(t *testing.T) {
+	t.Parallel()
 	t.Run("Pending", func(t *testing.T) {
+		t.Parallel()
 		r := newRig(t)
 		r.create(r.validator("alpha"))
 		r.until("alpha", "the node to wait for its key", has(v1alpha1.ConditionSigningKeyReady, metav1.ConditionFalse, v1alpha1.ReasonSecretNotFound))
@@ -158,12 +164,11 @@ func TestPauseInEveryPhase(t *testing.T) {
 		r.ready("alpha")
 	})
 	t.Run("Initializing", func(t *testing.T) {
+		t.Parallel()
 		r := newRig(t)
 		release := r.sidecars.Node(r.namespace, "alpha").Block("configure-genesis")
 		r.create(r.fullNode("alpha"))
-		if _, err := r.sidecars.Node(r.namespace, "alpha").WaitCall(t.Context(), "configure-genesis"); err != nil {
-			t.Fatal(err)
-		}
+		r.began("configure-genesis")
 		r.pause("alpha", true)
 		node := r.until("alpha", "the node to be paused", isPaused)
 		if node.Status.Phase != v1alpha1.PhaseInitializing || node.Status.Plan == nil {
@@ -178,6 +183,7 @@ func TestPauseInEveryPhase(t *testing.T) {
 		}
 	})
 	t.Run("Failed", func(t *testing.T) {
+		t.Parallel()
 		r := newRig(t)
 		r.sidecars.Node(r.namespace, "alpha").Fail("configure-genesis", 1, "ChainIDMismatch", "it belongs to another chain", false)
 		r.create(r.fullNode("alpha"))

@@ -3,7 +3,6 @@ package operator_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -49,9 +48,7 @@ func (r *rig) sharesProcesses() {
 			}
 		})
 	}
-	look := time.NewTicker(50 * time.Millisecond)
-	defer look.Stop()
-	for ; ; <-look.C {
+	each(r.t, "the policy to be in force", func() bool {
 		labels := map[string]string{"a": "b"}
 		trial := &appsv1.StatefulSet{
 			ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: "trial"},
@@ -66,15 +63,14 @@ func (r *rig) sharesProcesses() {
 		if err := r.person.Create(r.t.Context(), trial, client.DryRunAll); err != nil {
 			r.t.Fatal(err)
 		}
-		if trial.Spec.Template.Spec.HostPID {
-			return
-		}
-	}
+		return trial.Spec.Template.Spec.HostPID
+	})
 }
 
 // A policy is stronger than we are: it adds the same to whatever we write. The node
 // says what its pods start with, and that is all.
 func TestAPolicyIsToldOfAndNotFought(t *testing.T) {
+	t.Parallel()
 	w := &writes{}
 	r := newRig(t, w.record)
 	r.sharesProcesses()

@@ -15,6 +15,7 @@ import (
 // A key whose holder is gone without having let go of it is taken over when the holder's
 // pod is gone too. One that is deleted in order lets go of all it has.
 func TestKeysOfAValidatorThatIsGone(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	signing, identity := shared.NewKey(t), shared.NewKey(t)
 	for _, name := range []string{"alpha", "beta"} {

@@ -4,6 +4,7 @@
 package operator_test
 
 import (
+	"flag"
 	"fmt"
 	"testing"
 
@@ -22,7 +23,18 @@ import (
 	shared "github.com/sei-operator/sei-operator/test/rig"
 )
 
-func TestMain(m *testing.M) { cluster.MainWithRole(m) }
+// TestMain lets many tests run at once, however few cores there are: most of their time is
+// that of the product's own timers. Every test has a namespace, an operator for it and
+// sidecars of its own, so t.Parallel is the rule. What changes something that they all share
+// stays alone, which Go does before all others: the operator's authority (access_test.go),
+// the controllers that are paused (seed002_pods_test.go), the kinds of the API (task_test.go),
+// and whoever counts all that is asked of the API server (silence_test.go).
+func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", "8"); err != nil { // -parallel overrides it
+		panic(err)
+	}
+	cluster.MainWithRole(m)
+}
 
 // image is one that the lab's pods start with.
 const image = shared.Image

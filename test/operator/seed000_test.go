@@ -33,6 +33,7 @@ func sidecarImage(template *corev1.PodTemplateSpec) string {
 }
 
 func TestSeed000RecreatedAfterDelete(t *testing.T) {
+	t.Parallel()
 	w := &writes{}
 	r := newRig(t, w.record)
 	r.create(r.fullNode("alpha"))
@@ -68,6 +69,7 @@ func TestSeed000RecreatedAfterDelete(t *testing.T) {
 }
 
 func TestSeed000RecreatedFromTheCurrentSpecWithThePlatformsSidecarImage(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.create(r.fullNode("alpha"))
 	r.ready("alpha")
@@ -94,12 +96,11 @@ func TestSeed000RecreatedFromTheCurrentSpecWithThePlatformsSidecarImage(t *testi
 }
 
 func TestSeed000DeletedWhileBootstrapIsActiveAndItFinishes(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	release := r.sidecars.Node(r.namespace, "alpha").Block("configure-genesis")
 	r.create(r.fullNode("alpha"))
-	if _, err := r.sidecars.Node(r.namespace, "alpha").WaitCall(t.Context(), "configure-genesis"); err != nil {
-		t.Fatal(err)
-	}
+	r.began("configure-genesis")
 	set := &appsv1.StatefulSet{}
 	r.get("alpha", set)
 	claim := r.claim("alpha")
@@ -117,6 +118,7 @@ func TestSeed000DeletedWhileBootstrapIsActiveAndItFinishes(t *testing.T) {
 
 // A pod that outlives its StatefulSet goes on: the new one takes it over.
 func TestSeed000DeletedWithoutItsPod(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.create(r.fullNode("alpha"))
 	r.ready("alpha")

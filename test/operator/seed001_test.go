@@ -41,6 +41,7 @@ func (r *rig) someStatefulSet(name string, change ...func(*appsv1.StatefulSet)) 
 }
 
 func TestSeed001TrackedOnStatus(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.create(r.fullNode("alpha"))
 	node := r.ready("alpha")
@@ -55,6 +56,7 @@ func TestSeed001TrackedOnStatus(t *testing.T) {
 }
 
 func TestSeed001Adopted(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	set := r.someStatefulSet("alpha")
 	r.create(set)
@@ -70,6 +72,7 @@ func TestSeed001Adopted(t *testing.T) {
 }
 
 func TestSeed001AdoptedWithOtherImmutableFields(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	set := r.someStatefulSet("alpha", func(s *appsv1.StatefulSet) {
 		s.Spec.ServiceName, s.Spec.PodManagementPolicy = "other", appsv1.ParallelPodManagement
@@ -107,6 +110,7 @@ func (r *rig) replaceByImpostor(name string) *appsv1.StatefulSet {
 }
 
 func TestSeed001ImpostorIsReplacedOnce(t *testing.T) {
+	t.Parallel()
 	w := &writes{}
 	r := newRig(t, w.record)
 	r.create(r.fullNode("alpha"))
@@ -131,14 +135,13 @@ func TestSeed001ImpostorIsReplacedOnce(t *testing.T) {
 }
 
 func TestSeed001ImpostorDeleteFollowedByAnApplyInTheSamePass(t *testing.T) {
+	t.Parallel()
 	w := &writes{}
 	r := newRig(t, w.record)
 	sidecar := r.sidecars.Node(r.namespace, "alpha")
 	release := sidecar.Block("configure-genesis")
 	r.create(r.fullNode("alpha"))
-	if _, err := sidecar.WaitCall(t.Context(), "configure-genesis"); err != nil {
-		t.Fatal(err)
-	}
+	r.began("configure-genesis")
 	r.stop()
 	r.replaceByImpostor("alpha")
 	// Another plan follows, whose apply-statefulset meets the impostor.
@@ -157,6 +160,7 @@ func TestSeed001ImpostorDeleteFollowedByAnApplyInTheSamePass(t *testing.T) {
 
 // The operator dies between making a StatefulSet and writing down which one it is.
 func TestSeed001CrashBetweenCreateAndRecord(t *testing.T) {
+	t.Parallel()
 	w := &writes{}
 	var made atomic.Bool
 	w.refuse(func(write kube.Write) error {
@@ -183,6 +187,7 @@ func TestSeed001CrashBetweenCreateAndRecord(t *testing.T) {
 }
 
 func TestAForeignStatefulSetIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	for name, change := range map[string]func(*appsv1.StatefulSet){
 		"that selects other pods": func(s *appsv1.StatefulSet) {
 			s.Spec.Selector.MatchLabels = map[string]string{"app": "other"}
@@ -195,6 +200,7 @@ func TestAForeignStatefulSetIsLeftAlone(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w := &writes{}
 			r := newRig(t, w.record)
 			foreign := r.someStatefulSet("alpha", change)

@@ -59,6 +59,7 @@ func (r *rig) untouched(w *writes, pod *corev1.Pod) {
 }
 
 func TestSeed002ATerminatingPodIsSkipped(t *testing.T) {
+	t.Parallel()
 	r, w, pod := updating(t)
 	change(r, pod, func(p *corev1.Pod) { p.Annotations["lab.sei.io/termination"] = "slow" })
 	r.delete(pod)
@@ -76,6 +77,7 @@ func TestSeed002ATerminatingPodIsSkipped(t *testing.T) {
 // A pod of the right name that the StatefulSet did not make, or of which nobody knows
 // from which template it is made, is left to whoever put it there.
 func TestSeed002UnownedAndUnlabelledPodsAreSkipped(t *testing.T) {
+	t.Parallel()
 	for name, spoil := range map[string]struct {
 		edit func(*corev1.Pod)
 		done func(*corev1.Pod) bool
@@ -91,6 +93,7 @@ func TestSeed002UnownedAndUnlabelledPodsAreSkipped(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r, w, pod := updating(t)
 			change(r, pod, spoil.edit)
 			r.pod("alpha", "the pod to be "+name, spoil.done)
@@ -216,6 +219,7 @@ func TestSeed002MoreThanOneReplicaIsRefused(t *testing.T) {
 // Between the decision to delete a pod and the deletion another one takes its place.
 // That one is not meant.
 func TestSeed002AFreshPodOfTheSameNameIsNotDeleted(t *testing.T) {
+	t.Parallel()
 	r, w, pod := updating(t)
 	since := time.Now()
 	decided, swapped := make(chan struct{}), make(chan struct{})
@@ -232,7 +236,7 @@ func TestSeed002AFreshPodOfTheSameNameIsNotDeleted(t *testing.T) {
 		return nil
 	})
 	r.setImage("alpha", imageB)
-	<-decided
+	comes(t, "the operator to delete the pod", decided)
 	r.delete(pod)
 	fresh := r.pod("alpha", "the fresh pod", func(p *corev1.Pod) bool { return p.UID != pod.UID })
 	goOn()
@@ -323,6 +327,7 @@ func (b *lateBody) Close() error {
 // before: observed, and with the pod of its revision. Taken at its word there would be
 // nothing to replace.
 func TestSeed002AStaleCacheDoesNotCompleteTheTask(t *testing.T) {
+	t.Parallel()
 	w, news := &writes{}, &late{kind: appsv1.Resource("statefulsets")}
 	r := newRig(t, w.record, news.use)
 	for _, name := range []string{"alpha", "beta"} {

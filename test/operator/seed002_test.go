@@ -35,6 +35,7 @@ func (r *rig) runs(name, wanted string) *v1alpha1.SeiNode {
 }
 
 func TestSeed002AStaleRevisionIsReplaced(t *testing.T) {
+	t.Parallel()
 	w := &writes{}
 	r := newRig(t, w.record)
 	r.create(r.fullNode("alpha"))
@@ -64,6 +65,7 @@ func TestSeed002AStaleRevisionIsReplaced(t *testing.T) {
 }
 
 func TestSeed002AlreadyConvergedIsANoOp(t *testing.T) {
+	t.Parallel()
 	w := &writes{}
 	r := newRig(t, w.record)
 	r.create(r.fullNode("alpha"))
@@ -80,6 +82,7 @@ func TestSeed002AlreadyConvergedIsANoOp(t *testing.T) {
 // From A to B and back: Kubernetes does not tell by its current revision that there
 // is something to do.
 func TestSeed002FromAToBToA(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.create(r.fullNode("alpha"))
 	before := r.ready("alpha")
@@ -97,6 +100,7 @@ func TestSeed002FromAToBToA(t *testing.T) {
 // A node that never gets ready, because it is halted, held, parked or simply broken,
 // gets its new image all the same.
 func TestSeed002NodesThatAreNotReady(t *testing.T) {
+	t.Parallel()
 	for name, spoil := range map[string]func(*rig){
 		"never ready": func(r *rig) {
 			change(r, r.pod("alpha", "the pod", func(*corev1.Pod) bool { return true }), func(p *corev1.Pod) {
@@ -120,6 +124,7 @@ func TestSeed002NodesThatAreNotReady(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r := newRig(t)
 			r.create(r.fullNode("alpha"))
 			r.ready("alpha")
@@ -131,6 +136,7 @@ func TestSeed002NodesThatAreNotReady(t *testing.T) {
 }
 
 func TestSeed002WrongUpdatesAreNamedAndCorrectedByAnEdit(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.create(r.fullNode("alpha"))
 	r.ready("alpha")
@@ -158,6 +164,7 @@ func TestSeed002WrongUpdatesAreNamedAndCorrectedByAnEdit(t *testing.T) {
 // An edit in the middle of an update is where the node ends, without a pod of what
 // came before it where that is not there yet.
 func TestSeed002EditedInMidRollout(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.create(r.fullNode("alpha"))
 	r.ready("alpha")
@@ -175,6 +182,7 @@ func TestSeed002EditedInMidRollout(t *testing.T) {
 // The steps at which an update waits for something outside: for a safe moment to stop
 // seid, for the new pod, and for its sidecar.
 func TestSeed000StatefulSetDeletedAtEachStepOfANodeUpdate(t *testing.T) {
+	t.Parallel()
 	const wrong = "registry.example.com/seid:pull-fails"
 	for name, at := range map[string]func(*rig) (goOn func()){
 		"before it is noticed": func(r *rig) func() {
@@ -200,6 +208,7 @@ func TestSeed000StatefulSetDeletedAtEachStepOfANodeUpdate(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r := newRig(t)
 			r.create(r.fullNode("alpha"))
 			before := r.ready("alpha")

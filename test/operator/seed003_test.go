@@ -18,6 +18,7 @@ import (
 const newSidecar = "registry.example.com/sidecar:v2"
 
 func TestSeed003ATemplateChangeWithoutAnImageChangeRolls(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.create(r.fullNode("alpha"))
 	before := r.ready("alpha")
@@ -33,6 +34,7 @@ func TestSeed003ATemplateChangeWithoutAnImageChangeRolls(t *testing.T) {
 
 // Somebody else's edit of the template is drift, and no pod is replaced for it.
 func TestSeed003AForeignEditOfTheTemplateIsPutRight(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.create(r.fullNode("alpha"))
 	r.ready("alpha")
@@ -51,6 +53,7 @@ func TestSeed003AForeignEditOfTheTemplateIsPutRight(t *testing.T) {
 
 // A node from before templates had a hash is not rolled for having none.
 func TestSeed003NoHashIsNoDrift(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.create(r.fullNode("alpha"))
 	r.ready("alpha")
@@ -90,6 +93,7 @@ func (r *rig) upgrade(sidecar string) {
 
 // A new default of the platform rolls a fleet one node after the other.
 func TestSeed003APlatformDefaultRollsWithinTheBudget(t *testing.T) {
+	t.Parallel()
 	w := &writes{}
 	r := newRig(t, w.record)
 	names := r.fleet(5)
@@ -109,6 +113,7 @@ func TestSeed003APlatformDefaultRollsWithinTheBudget(t *testing.T) {
 }
 
 func TestSeed003NothingRollsWhenOnlyTheOperatorRestarted(t *testing.T) {
+	t.Parallel()
 	w := &writes{}
 	r := newRig(t, w.record)
 	names := r.fleet(3)
@@ -126,6 +131,7 @@ func TestSeed003NothingRollsWhenOnlyTheOperatorRestarted(t *testing.T) {
 // An evicted pod of a node that waits for its turn comes back as it was; a deleted
 // StatefulSet comes back from the current spec, and is counted.
 func TestDisturbedWhileWaitingForTheBudget(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.fleet(3)
 	r.stop()

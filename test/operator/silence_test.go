@@ -31,12 +31,16 @@ func reconciles(tb testing.TB) float64 {
 	return sum
 }
 
+// atMost is how long a test waits. It is far more than anything takes, and only ends a
+// test that would wait for ever.
+const atMost = time.Minute
+
 // each calls look every few milliseconds until it says so.
 func each(tb testing.TB, what string, look func() bool) {
 	tb.Helper()
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()
-	patience := time.NewTimer(time.Minute)
+	patience := time.NewTimer(atMost)
 	defer patience.Stop()
 	for !look() {
 		select {
@@ -44,6 +48,18 @@ func each(tb testing.TB, what string, look func() bool) {
 		case <-patience.C:
 			tb.Fatalf("waited for %s", what)
 		}
+	}
+}
+
+// comes waits until a channel is closed.
+func comes(tb testing.TB, what string, closed <-chan struct{}) {
+	tb.Helper()
+	patience := time.NewTimer(atMost)
+	defer patience.Stop()
+	select {
+	case <-closed:
+	case <-patience.C:
+		tb.Fatalf("waited for %s", what)
 	}
 }
 
@@ -135,6 +151,7 @@ func nodeOf(object string) string {
 
 // One sidecar that accepts connections and never answers delays nobody else.
 func TestOneWedgedSidecarDelaysNobody(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	unwedge := r.sidecars.Node(r.namespace, "wedged").Wedge()
 	r.create(r.fullNode("wedged"))
@@ -156,6 +173,7 @@ func TestOneWedgedSidecarDelaysNobody(t *testing.T) {
 
 // An operator that waits for its turn works as one that does not.
 func TestTheOneAtWork(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(c *operator.Config) { c.LeaderElection = true })
 	r.create(r.fullNode("alpha"))
 	r.ready("alpha")

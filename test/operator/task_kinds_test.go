@@ -19,6 +19,7 @@ import (
 // The tests in this file are about what each kind does to a node.
 
 func TestDiscoverPeersWritesThemAndRestartsNothing(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	peer := strings.Repeat("ab", 20) + "@peer.example.com:26656"
 	r.up(func(n *v1alpha1.SeiNode) {
@@ -52,6 +53,7 @@ func TestDiscoverPeersWritesThemAndRestartsNothing(t *testing.T) {
 }
 
 func TestHoldMarkReadyRelease(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.up()
 	before := len(r.sidecar().Ledger())
@@ -78,6 +80,7 @@ func TestHoldMarkReadyRelease(t *testing.T) {
 
 // A validator is approved with the key in its Secret and with no other.
 func TestMarkReadyApprovesTheKeyInTheSecret(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	public := r.createKeys("alpha")
 	r.create(r.validator("alpha"))
@@ -99,6 +102,7 @@ var resync = []string{
 }
 
 func TestResyncNode(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, witnesses)
 	r.up()
 	before := len(r.sidecar().Ledger())
@@ -117,6 +121,7 @@ func TestResyncNode(t *testing.T) {
 // Whatever goes wrong before the data is removed leaves it; whatever goes wrong after
 // the hold leaves the node held. Another try goes on from there.
 func TestAResyncThatFails(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, witnesses)
 	r.up()
 	before := len(r.sidecar().Ledger())
@@ -144,6 +149,7 @@ func TestAResyncThatFails(t *testing.T) {
 
 // A hold that somebody else placed is not ended, and the node is left as it is.
 func TestAResyncOfANodeThatSomebodyHolds(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, witnesses)
 	r.up()
 	r.sidecar().Hold("evidence")
@@ -157,6 +163,7 @@ func TestAResyncOfANodeThatSomebodyHolds(t *testing.T) {
 
 // A hold that is asked for in the middle of a resync waits for nobody and stays.
 func TestAHoldInTheMiddleOfAResyncStays(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, witnesses)
 	r.up()
 	release := r.sidecar().Block(tasks.TypeResetData)
@@ -175,6 +182,7 @@ func TestAHoldInTheMiddleOfAResyncStays(t *testing.T) {
 }
 
 func TestResyncNodeIsForFullNodesWithWitnesses(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.createKeys("alpha")
 	r.create(r.validator("alpha"))
@@ -191,6 +199,7 @@ func TestResyncNodeIsForFullNodesWithWitnesses(t *testing.T) {
 }
 
 func TestUpdateNodeImage(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.up()
 	r.task("update", v1alpha1.TaskKindUpdateNodeImage)
@@ -202,6 +211,7 @@ func TestUpdateNodeImage(t *testing.T) {
 }
 
 func TestUpdateNodeImageIsSupersededByAnEdit(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.up()
 	r.sidecar().SetSeid(func(seid *api.Seid) { seid.SafeToStop, seid.UnsafeBecause = false, "state sync" })
@@ -216,6 +226,7 @@ func TestUpdateNodeImageIsSupersededByAnEdit(t *testing.T) {
 
 // A fleet would take the image of its node back. One that it left behind is nobody's.
 func TestUpdateNodeImageOfANodeThatAFleetOwns(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	fleet := r.deployment("fleet", 1)
 	r.create(fleet)
@@ -239,6 +250,7 @@ func TestUpdateNodeImageOfANodeThatAFleetOwns(t *testing.T) {
 }
 
 func TestAwaitCondition(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.up()
 	r.task("height", v1alpha1.TaskKindAwaitCondition)
@@ -256,6 +268,7 @@ func TestAwaitCondition(t *testing.T) {
 }
 
 func TestAwaitNodesAtHeightWaitsForAll(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	team := func(n *v1alpha1.SeiNode) { n.Labels = map[string]string{"team": "a"} }
 	r.create(r.fullNode("beta", team))
@@ -280,8 +293,10 @@ func TestAwaitNodesAtHeightWaitsForAll(t *testing.T) {
 // Seed 000: the StatefulSet goes away while a task runs. The pod that comes back has
 // the same volume, and with it the task.
 func TestSeed000TheStatefulSetIsDeletedDuringATask(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []v1alpha1.SeiNodeTaskKind{v1alpha1.TaskKindDiscoverPeers, v1alpha1.TaskKindRestartSeid} {
 		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
 			r := newRig(t)
 			r.up()
 			claim, before := r.claim("alpha"), len(r.sidecar().Ledger())

@@ -15,6 +15,7 @@ import (
 // task or a plan that stops seid.
 
 func TestMutatingTasksRunOneAtATimeOldestFirst(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.up()
 	before := len(r.sidecar().Ledger())
@@ -41,6 +42,7 @@ func TestMutatingTasksRunOneAtATimeOldestFirst(t *testing.T) {
 
 // A plan that came first replaces the pod before a task begins.
 func TestATaskWaitsForAPlanThatStopsSeid(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.up()
 	before := len(r.sidecar().Ledger())
@@ -59,6 +61,7 @@ func TestATaskWaitsForAPlanThatStopsSeid(t *testing.T) {
 
 // A task that came first ends before a plan stops the pod, and the node says so.
 func TestAPlanWaitsForATaskThatRuns(t *testing.T) {
+	t.Parallel()
 	for _, edit := range []struct {
 		name string
 		edit func(*v1alpha1.SeiNode)
@@ -68,6 +71,7 @@ func TestAPlanWaitsForATaskThatRuns(t *testing.T) {
 		{"restart-seid", func(n *v1alpha1.SeiNode) { n.Spec.Overrides = v1alpha1.Overrides{"config.p2p.max-connections": "77"} }, v1alpha1.PlanConfigUpdate},
 	} {
 		t.Run(edit.name, func(t *testing.T) {
+			t.Parallel()
 			r := newRig(t)
 			r.up()
 			pod := r.pod("alpha", "the pod", func(*corev1.Pod) bool { return true })
@@ -98,6 +102,7 @@ func TestAPlanWaitsForATaskThatRuns(t *testing.T) {
 
 // A plan waits no longer than the task may take.
 func TestAPlanWaitsNoLongerThanTheTaskMayTake(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.up()
 	release := r.sidecar().Block(tasks.TypeRestartSeid)

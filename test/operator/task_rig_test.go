@@ -1,6 +1,7 @@
 package operator_test
 
 import (
+	"context"
 	"fmt"
 	"os/exec"
 	"slices"
@@ -135,7 +136,9 @@ func (r *rig) count(taskType string) int {
 // began waits until alpha's sidecar is at a run that nobody waited for before.
 func (r *rig) began(taskType string) nodes.Entry {
 	r.t.Helper()
-	entry, err := r.sidecar().WaitCall(r.t.Context(), taskType)
+	ctx, cancel := context.WithTimeout(r.t.Context(), atMost)
+	defer cancel()
+	entry, err := r.sidecar().WaitCall(ctx, taskType)
 	if err != nil {
 		r.t.Fatal(err)
 	}

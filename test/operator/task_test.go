@@ -22,6 +22,7 @@ import (
 // from outside.
 
 func TestRestartSeidIsSubmittedOnceAndTellsTheGap(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	node := r.up()
 	before := len(r.sidecar().Ledger())
@@ -46,6 +47,7 @@ func TestRestartSeidIsSubmittedOnceAndTellsTheGap(t *testing.T) {
 }
 
 func TestATaskWaitsForItsNodeInWhicheverOrderTheyCome(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.task("restart", v1alpha1.TaskKindRestartSeid)
 	r.waits("restart", "SeiNode alpha to exist")
@@ -60,12 +62,14 @@ func TestATaskWaitsForItsNodeInWhicheverOrderTheyCome(t *testing.T) {
 }
 
 func TestTargetNotFound(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.task("restart", v1alpha1.TaskKindRestartSeid, patient(1))
 	r.ends("restart", v1alpha1.ReasonTargetNotFound, "SeiNode alpha")
 }
 
 func TestTargetPhaseNotMet(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	defer r.sidecar().Block(tasks.TypeConfigureGenesis)()
 	r.create(r.fullNode("alpha"))
@@ -78,6 +82,7 @@ func TestTargetPhaseNotMet(t *testing.T) {
 
 // The phase is asked for before a task begins, and not again while it runs.
 func TestThePhaseDoesNotMatterOnceATaskRuns(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.up()
 	release := r.sidecar().Block(tasks.TypeRestartSeid)
@@ -95,6 +100,7 @@ func TestThePhaseDoesNotMatterOnceATaskRuns(t *testing.T) {
 
 // A seid that outlives the grace is a failed task, and nobody kills it.
 func TestTaskFailed(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.up()
 	r.sidecar().Fail(tasks.TypeRestartSeid, 1, tasks.ReasonStillRunning, "seid (pid 7) did not end within 90s", true)
@@ -107,6 +113,7 @@ func TestTaskFailed(t *testing.T) {
 }
 
 func TestTimeoutCountsFromTheBeginningAndEndsItOnTheNode(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.up()
 	before := len(r.sidecar().Ledger())
@@ -123,6 +130,7 @@ func TestTimeoutCountsFromTheBeginningAndEndsItOnTheNode(t *testing.T) {
 
 // A sidecar that does not answer is waited for as long as the task may take.
 func TestTimeoutOfATaskWhoseSidecarIsSilent(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.up()
 	undo := r.sidecar().BlackHole()
@@ -153,6 +161,7 @@ func TestUnsupportedKind(t *testing.T) {
 
 // What the operator takes for two servers is one for the sidecar, which says no.
 func TestInvalidPayloadOfATaskThatTheNodeRefuses(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(c *operator.Config) {
 		c.Platform.Witnesses = map[string][]string{"testnet-1": {"rpc-0.example.com:26657", "http://rpc-0.example.com:26657"}}
 	})
@@ -166,6 +175,7 @@ func TestInvalidPayloadOfATaskThatTheNodeRefuses(t *testing.T) {
 }
 
 func TestTargetDeletedWhileATaskRuns(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	node := r.up()
 	defer r.sidecar().Block(tasks.TypeRestartSeid)()
@@ -177,6 +187,7 @@ func TestTargetDeletedWhileATaskRuns(t *testing.T) {
 
 // A node of the same name is another node.
 func TestTargetRecreatedWhileATaskRuns(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.up()
 	defer r.sidecar().Block(tasks.TypeRestartSeid)()
@@ -201,6 +212,7 @@ func TestTargetRecreatedWhileATaskRuns(t *testing.T) {
 }
 
 func TestSupersededRelease(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.up()
 	r.sidecar().Fail(tasks.TypeReleaseHold, 1, tasks.ReasonSuperseded, "the node was held again", false)
@@ -210,6 +222,7 @@ func TestSupersededRelease(t *testing.T) {
 
 // A hiccup of the API server is no outcome.
 func TestAnAPIHiccupIsRetried(t *testing.T) {
+	t.Parallel()
 	var hiccups atomic.Int32
 	r := newRig(t, func(c *operator.Config) {
 		c.Kubernetes.WrapTransport = func(next http.RoundTripper) http.RoundTripper {
@@ -234,6 +247,7 @@ func TestAnAPIHiccupIsRetried(t *testing.T) {
 }
 
 func TestDeletingATaskThatRunsCancelsItOnTheNode(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.up()
 	before := len(r.sidecar().Ledger())
@@ -249,6 +263,7 @@ func TestDeletingATaskThatRunsCancelsItOnTheNode(t *testing.T) {
 
 // A task that waits has nothing to cancel.
 func TestDeletingATaskThatWaits(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	task := r.task("restart", v1alpha1.TaskKindRestartSeid)
 	r.waits("restart", "SeiNode alpha to exist")
@@ -257,6 +272,7 @@ func TestDeletingATaskThatWaits(t *testing.T) {
 }
 
 func TestTimeToLive(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.up()
 	task := r.task("restart", v1alpha1.TaskKindRestartSeid, func(task *v1alpha1.SeiNodeTask) { task.Spec.TTLSecondsAfterFinished = new(int32(1)) })
@@ -272,6 +288,7 @@ func TestTimeToLive(t *testing.T) {
 
 // kubectl wait ends on the right tasks, and events tell what happened.
 func TestKubectlWait(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.up()
 	r.sidecar().Fail(tasks.TypeDiscoverPeers, 1, tasks.ReasonVolumeError, "the disk is full", true)
@@ -295,6 +312,7 @@ func TestKubectlWait(t *testing.T) {
 }
 
 func TestATaskOfAPausedNodeWaits(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.up()
 	r.edit("alpha", func(n *v1alpha1.SeiNode) { n.Spec.Paused = true })
@@ -307,6 +325,7 @@ func TestATaskOfAPausedNodeWaits(t *testing.T) {
 
 // A pause in the middle is the person's decision; the task goes on afterwards.
 func TestANodeIsPausedWhileATaskRuns(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.up()
 	release := r.sidecar().Block(tasks.TypeDiscoverPeers)
