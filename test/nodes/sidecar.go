@@ -3,11 +3,13 @@ package nodes
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"io"
 	"log"
 	"net"
 	"net/http"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -93,12 +95,30 @@ func (s *sidecar) noted(next http.Handler) http.Handler {
 	})
 }
 
+// listenAt takes the address of a pod. KWOK gives it away again as soon as the pod that had
+// it is gone, which the fleet of that pod, another test's, may still have to hear of.
+func listenAt(ctx context.Context, address string) (net.Listener, error) {
+	look := time.NewTicker(10 * time.Millisecond)
+	defer look.Stop()
+	for end := time.Now().Add(time.Minute); ; {
+		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+		if !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(end) {
+			return listener, err
+		}
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
 // listen lets callers in.
 func (s *sidecar) listen(ctx context.Context, address string) error {
 	if s.http != nil {
 		return nil
 	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	listener, err := listenAt(ctx, address)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,9 @@ package operator_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -195,10 +198,30 @@ func TestSeed000StatefulSetDeletedInAConfigUpdate(t *testing.T) {
 	}
 }
 
-// unsafe makes the sidecar of a node say that seid must not be stopped.
+// unsafe makes the sidecar of a node say that seid must not be stopped, and returns when the
+// operator has heard of it: a stop that is wanted before that goes ahead, and it is seid's
+// parent that holds it back, which the tests here do not have.
+//
+// The operator reads a status because of an event, for the node and for a task, each of
+// them one after the other. So when the fourth read has begun, one was taken in.
 func (r *rig) unsafe(name string) (safe func()) {
+	r.t.Helper()
 	node := r.sidecars.Node(r.namespace, name)
-	node.SetSeid(func(s *api.Seid) { s.SafeToStop, s.UnsafeBecause = false, "state sync has just ended" })
+	reads := func() (count int) {
+		for _, call := range r.sidecars.Calls() {
+			if call.Name == name && call.Method == http.MethodGet && strings.HasSuffix(call.Path, "/status") {
+				count++
+			}
+		}
+		return count
+	}
+	for i := range 4 {
+		before := reads()
+		node.SetSeid(func(s *api.Seid) {
+			s.SafeToStop, s.UnsafeBecause = false, fmt.Sprintf("state sync ended, and %d blocks of 4 came", i)
+		})
+		each(r.t, "the operator to read the status", func() bool { return reads() > before })
+	}
 	return func() { node.SetSeid(nil) }
 }
 

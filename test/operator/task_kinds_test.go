@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
-	"github.com/sei-operator/sei-operator/internal/sidecar/api"
 	"github.com/sei-operator/sei-operator/internal/sidecar/tasks"
 	"github.com/sei-operator/sei-operator/test/cluster"
 )
@@ -214,14 +213,14 @@ func TestUpdateNodeImageIsSupersededByAnEdit(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.up()
-	r.sidecar().SetSeid(func(seid *api.Seid) { seid.SafeToStop, seid.UnsafeBecause = false, "state sync" })
+	safe := r.unsafe("alpha")
 	r.task("update", v1alpha1.TaskKindUpdateNodeImage)
 	r.taskUntil("update", "it to say why it takes so long", func(task *v1alpha1.SeiNodeTask) bool {
 		return contains(task.Status.Message, "state sync")
 	})
 	r.edit("alpha", func(n *v1alpha1.SeiNode) { n.Spec.Image = "registry.example.com/seid:v3" })
 	r.ends("update", v1alpha1.ReasonSuperseded, "seid:v3")
-	r.sidecar().SetSeid(nil)
+	safe()
 }
 
 // A fleet would take the image of its node back. One that it left behind is nobody's.
