@@ -72,6 +72,12 @@ const (
 	ReasonDiskNearlyFull ConditionReason = "DiskNearlyFull"
 	// ReasonVolumeRuined: seid cannot start from what is on the volume.
 	ReasonVolumeRuined ConditionReason = "VolumeRuined"
+	// ReasonBinaryTooNew: the image has an upgrade that the chain has not reached yet.
+	ReasonBinaryTooNew ConditionReason = "BinaryTooNew"
+	// ReasonBinaryTooOld: the image lacks an upgrade that the data has behind it.
+	ReasonBinaryTooOld ConditionReason = "BinaryTooOld"
+	// ReasonSignedElsewhere: seid found signatures of its own key that it did not make.
+	ReasonSignedElsewhere ConditionReason = "SignedElsewhere"
 	// ReasonHeld: a hold keeps seid from running.
 	ReasonHeld ConditionReason = "Held"
 	// ReasonUpgradeHalted: seid waits for the image of an upgrade.

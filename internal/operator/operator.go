@@ -143,6 +143,20 @@ func setupFleets(m manager.Manager, api *kube.Client, shared *budget.Budget, reg
 // tokenTimeout is how long the API server may take to give out a token.
 const tokenTimeout = 10 * time.Second
 
+// The leader renews its Lease every retryPeriod, and ends when it could not for
+// renewDeadline. On a machine that is short of processors the usual 10 seconds are too
+// few: an operator that only waited for its turn would restart, and with it every stream
+// to a sidecar. Whoever ends in order gives the Lease back, and the next one starts at
+// once; the one after an operator that was killed waits for leaseDuration. Nodes do not
+// need the operator to stay up, so half a minute costs less than a restart in vain. The
+// ten seconds between the two are for clocks that run differently, and for a leader that
+// takes long to end.
+const (
+	leaseDuration = 30 * time.Second
+	renewDeadline = 20 * time.Second
+	retryPeriod   = 4 * time.Second
+)
+
 // drainTimeout is how long a reconcile may take to come to an end at a shutdown.
 const drainTimeout = 10 * time.Second
 
@@ -165,6 +179,7 @@ func newManager(ctx context.Context, config *rest.Config, c Config) (manager.Man
 		LeaderElection: c.LeaderElection, LeaderElectionID: "sei-operator", LeaderElectionNamespace: c.Namespace,
 		// Whoever comes next need not wait for the lease to run out.
 		LeaderElectionReleaseOnCancel: true, GracefulShutdownTimeout: new(drainTimeout),
+		LeaseDuration: new(leaseDuration), RenewDeadline: new(renewDeadline), RetryPeriod: new(retryPeriod),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the API server: %w", err)

@@ -62,9 +62,17 @@ func Decide(in Input) Decision {
 	case volumeGivenUp(in):
 		return begin(in, v1alpha1.PlanBootstrap, v1alpha1.ReasonBootstrapping, "A person gave up the data volume; the node is brought up on a new one.")
 	case in.Node.Status.Phase != v1alpha1.PhaseRunning:
-		return begin(in, v1alpha1.PlanBootstrap, v1alpha1.ReasonBootstrapping, "The node is brought up for the first time.")
+		return begin(in, v1alpha1.PlanBootstrap, v1alpha1.ReasonBootstrapping, bootstrapMessage(in))
 	}
 	return decideBroughtUp(in)
+}
+
+// bootstrapMessage says what a node is brought up from.
+func bootstrapMessage(in Input) string {
+	if retained(in) {
+		return "The node is brought up again, on the volume that it was brought up on before."
+	}
+	return "The node is brought up for the first time."
 }
 
 // decideBroughtUp decides about a node that was brought up and has no plan.

@@ -232,6 +232,18 @@ func TestWhoGetsAnApprovalBack(t *testing.T) {
 	}
 }
 
+func TestANodeThatIsMadeAgainIsNotBroughtUpForTheFirstTime(t *testing.T) {
+	t.Parallel()
+	for message, in := range map[string]Input{
+		"The node is brought up for the first time.":                                    fresh(hasClaim()),
+		"The node is brought up again, on the volume that it was brought up on before.": fresh(hasClaim(marked(otherUID))),
+	} {
+		if got := bootstrapMessage(in); got != message {
+			t.Errorf("it says %q, want %q", got, message)
+		}
+	}
+}
+
 func TestAPlanSaysWhatItLeadsTo(t *testing.T) {
 	t.Parallel()
 	in := fresh(newImage)

@@ -21,7 +21,9 @@ type Proof struct {
 
 // refusals are why a binary does not go on from the data that is there.
 var refusals = map[string]v1alpha1.ConditionReason{
-	string(supervisor.ParkedUpgrade): v1alpha1.ReasonUpgradeNeeded,
+	string(supervisor.ParkedUpgrade):    v1alpha1.ReasonUpgradeNeeded,
+	string(v1alpha1.ReasonBinaryTooNew): v1alpha1.ReasonBinaryTooNew,
+	string(v1alpha1.ReasonBinaryTooOld): v1alpha1.ReasonBinaryTooOld,
 }
 
 // Proven tells whether the seid of the pod that is there works: it answers and has

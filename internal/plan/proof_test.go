@@ -58,6 +58,8 @@ func TestProven(t *testing.T) {
 		"held":                              {in: running(lives(api.SeidStopped, none), sidecar(func(s *Sidecar) { s.Status.Held = true })), known: true, says: "held"},
 		"not approved":                      {in: running(lives(api.SeidWaiting, none), sidecar(func(s *Sidecar) { s.Status.Approved = false })), known: true, says: "not approved"},
 		"the image lacks the upgrade":       {in: running(image, lives(stands, none, parkedFor("UpgradeNeeded"))), refused: v1alpha1.ReasonUpgradeNeeded, says: "seid:v6: so it says"},
+		"the image is too new":              {in: running(image, lives(stands, none, parkedFor("BinaryTooNew"))), refused: v1alpha1.ReasonBinaryTooNew, says: "so it says"},
+		"the image is too old":              {in: running(image, lives(stands, none, parkedFor("BinaryTooOld"))), refused: v1alpha1.ReasonBinaryTooOld},
 		"the next upgrade came":             {in: running(image, lives(stands, executed, parkedFor("UpgradeNeeded"))), known: true, says: "so it says"},
 		"it was halted before":              {in: running(template, lives(stands, none, parkedFor("UpgradeNeeded"))), known: true, says: "so it says"},
 		"it was halted, and nothing is on":  {in: running(lives(stands, none, parkedFor("UpgradeNeeded"))), known: true},

@@ -52,6 +52,9 @@ func notReady(in Input) *verdict {
 // whenReady sums up a node that nothing is wrong with, though perhaps with its chain.
 func whenReady(in Input) verdict {
 	reason, message := v1alpha1.ReasonRunning, "The pod is ready and the node follows the chain."
+	if in.Node.Spec.Seed != nil {
+		message = "The pod is ready and the seed takes connections from peers."
+	}
 	if told := readiness(in); told != nil && told.Reason == string(v1alpha1.ReasonNetworkStalled) {
 		reason, message = v1alpha1.ReasonNetworkStalled, fmt.Sprintf("The node is ready, and the chain makes no blocks: %s.", told.Message)
 	}

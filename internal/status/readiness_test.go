@@ -1,6 +1,7 @@
 package status
 
 import (
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,6 +48,14 @@ func TestReadyNeedsTheSidecarToo(t *testing.T) {
 			t.Errorf("%s: %s %s: %s", what, got.Status, got.Reason, got.Message)
 		}
 		says(t, got.Message, c.says)
+	}
+}
+
+// TestASeedFollowsNoChain: it only tells peers of each other.
+func TestASeedFollowsNoChain(t *testing.T) {
+	seed := running(func(in *Input) { in.Node.Spec.FullNode, in.Node.Spec.Seed = nil, &v1alpha1.SeedSpec{} })
+	if says := whenReady(seed).Message; !strings.Contains(says, "the seed takes connections") || strings.Contains(says, "follows the chain") {
+		t.Errorf("it says %q", says)
 	}
 }
 

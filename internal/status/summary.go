@@ -23,7 +23,7 @@ type verdict struct {
 // up. What a person has to do comes before what passes by itself, and a cause before
 // its effects.
 var checks = []func(Input) *verdict{
-	beingDeleted, isPaused, inTrouble, volumeTrouble, gateShut, isHeld, parked, upgradeHalt, volumeRuined, diskFull, podTrouble, stoodStill,
+	beingDeleted, isPaused, inTrouble, volumeTrouble, gateShut, isHeld, parked, upgradeHalt, volumeRuined, signedElsewhere, diskFull, podTrouble, stoodStill,
 	scaledToZero, unsafeStop, planAtGate, taskFirst, planUnderWay, planFailed, sidecarTrouble, notReady,
 }
 
@@ -133,7 +133,13 @@ func parked(in Input) *verdict {
 			return person(reason, "%s", gate.Message) // it says what to do
 		}
 	}
-	return person(reason, "seid is not started: %s", seid.Message)
+	return person(reason, "seid is not started: %s%s", seid.Message, imageToSet[reason])
+}
+
+// imageToSet is the way out for a binary that does not fit the data.
+var imageToSet = map[v1alpha1.ConditionReason]string{
+	v1alpha1.ReasonBinaryTooNew: " The image has an upgrade that the chain has not reached. Set spec.image back to the one that ran before; set the new one when the node halts for the upgrade.",
+	v1alpha1.ReasonBinaryTooOld: " The image lacks an upgrade that this node has already executed. Set spec.image to one that has it.",
 }
 
 func upgradeHalt(in Input) *verdict {
@@ -150,9 +156,7 @@ const ruinShowsWithin = 10 * time.Second
 // volumeRuined tells of data that seid can never be started from again, and that it is
 // started from nevertheless, over and over: Kubernetes restarts what ends.
 func volumeRuined(in Input) *verdict {
-	seid := in.Seen.Sidecar.Status.Seid
-	lives := seid.RPC || seid.State == api.SeidRunning && in.Seen.Now.Sub(seid.Since) > ruinShowsWithin
-	if !in.Seen.Sidecar.Connected || seid.LastExit.Cause != string(v1alpha1.ReasonVolumeRuined) || lives || plan.PodReady(in.Seen.Pod) {
+	if !endsWith(in, v1alpha1.ReasonVolumeRuined) {
 		return nil
 	}
 	way := "Create a SeiNodeTask of kind ResyncNode, which removes the data and syncs anew."
@@ -160,6 +164,22 @@ func volumeRuined(in Input) *verdict {
 		way = fmt.Sprintf("Pause the node, delete its claim, and set the annotation %s to the uid of that claim.", v1alpha1.AnnotationAcceptNewVolume)
 	}
 	return person(v1alpha1.ReasonVolumeRuined, "seid was killed between a state sync and the next block, and can never start from this data again. %s", way)
+}
+
+// endsWith tells whether seid ends for this cause each time it is started.
+func endsWith(in Input, cause v1alpha1.ConditionReason) bool {
+	seid := in.Seen.Sidecar.Status.Seid
+	lives := seid.RPC || seid.State == api.SeidRunning && in.Seen.Now.Sub(seid.Since) > ruinShowsWithin
+	return in.Seen.Sidecar.Connected && seid.LastExit.Cause == string(cause) && !lives && !plan.PodReady(in.Seen.Pod)
+}
+
+// signedElsewhere tells of a key that signs at another place, as seid's own guard found.
+// It is started again and again, and goes on by itself when that has an end.
+func signedElsewhere(in Input) *verdict {
+	if !endsWith(in, v1alpha1.ReasonSignedElsewhere) {
+		return nil
+	}
+	return person(v1alpha1.ReasonSignedElsewhere, "seid found signatures of its own key in the last blocks that it did not make, and does not start: the key signs elsewhere, or did a moment ago. Find the other node with this key and stop it for good. seid starts by itself when the last blocks have no signature of the key.")
 }
 
 // diskFull comes before what a full disk does to a pod: that does not stay up, or is not

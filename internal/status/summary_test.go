@@ -156,6 +156,18 @@ func TestSummary(t *testing.T) {
 		"seid may not start, nobody says why": {
 			in: running(parkedFor("")), stalled: true, idle: true, reason: v1alpha1.ReasonPodNotReady,
 		},
+		"the image is too new": {
+			in: running(parkedFor("BinaryTooNew"), crashing), stalled: true, idle: true, reason: v1alpha1.ReasonBinaryTooNew, says: []string{"spec.image back"},
+		},
+		"the image is too old": {
+			in: running(parkedFor("BinaryTooOld"), crashing), stalled: true, idle: true, reason: v1alpha1.ReasonBinaryTooOld, says: []string{"lacks an upgrade"},
+		},
+		"the key signs elsewhere": {
+			in: running(crashing, notReadyPod, sidecar(func(s *plan.Sidecar) {
+				s.Status.Seid = api.Seid{State: api.SeidUnknown, LastExit: api.Exit{Cause: "SignedElsewhere"}}
+			})),
+			stalled: true, idle: true, reason: v1alpha1.ReasonSignedElsewhere, says: []string{"stop it for good"},
+		},
 		"seid was parked when it was last heard of": {
 			in:    running(parkedFor("KeyIdentityChanged"), sidecar(func(s *plan.Sidecar) { s.Connected = false })),
 			ready: true, idle: true, reason: v1alpha1.ReasonRunning,
