@@ -10,7 +10,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/sei-operator/sei-operator/internal/seid"
 	"github.com/sei-operator/sei-operator/internal/sidecar/api"
 	"github.com/sei-operator/sei-operator/internal/sidecar/engine"
 	"github.com/sei-operator/sei-operator/internal/sidecar/store"
@@ -115,12 +114,6 @@ func mortalCases() map[string]mortalCase {
 		"config-apply": {params: map[string]any{"document": intent(2, map[string]string{"config.moniker": "two"})}, after: func(t *testing.T, p *pod, node *fakeseid.Process) {
 			t.Helper()
 			p.untilStatus("it is applied", func(s api.Status) bool { return s.Config.Serial == 2 && s.Seid.Pid == node.PID })
-		}},
-		"config-patch": {params: map[string]any{"files": map[string]any{"config.toml": map[string]any{"moniker": "two"}}}, after: func(t *testing.T, p *pod, _ *fakeseid.Process) {
-			t.Helper()
-			if content, err := os.ReadFile(p.home.File(seid.ConfigTOML)); err != nil || !strings.Contains(string(content), `moniker = "two"`) {
-				t.Errorf("it is not in the file (%v):\n%s", err, content)
-			}
 		}},
 		"config-validate":   {params: map[string]any{}, after: untouched},
 		"configure-genesis": {params: map[string]any{"chainId": "pacific-1"}, after: untouched},

@@ -184,31 +184,6 @@ func (c *Client) Validators(ctx context.Context) (ValidatorSet, error) {
 	return set, nil
 }
 
-// ABCIInfo is what the application says of itself.
-type ABCIInfo struct {
-	// Version is the version of the binary that runs, for example v6.6.2.
-	Version         string
-	LastBlockHeight int64
-}
-
-// ABCIInfo asks /abci_info.
-func (c *Client) ABCIInfo(ctx context.Context) (ABCIInfo, error) {
-	var body struct {
-		Response *struct {
-			Version         *string `json:"version"`
-			LastBlockHeight wireInt `json:"last_block_height"`
-		} `json:"response"`
-	}
-	if _, err := c.get(ctx, "/abci_info", nil, &body); err != nil {
-		return ABCIInfo{}, err
-	}
-	// The height is left out by the node while it is zero.
-	if body.Response == nil || empty(body.Response.Version) {
-		return ABCIInfo{}, c.incomplete("/abci_info", "response.version")
-	}
-	return ABCIInfo{Version: *body.Response.Version, LastBlockHeight: int64(body.Response.LastBlockHeight)}, nil
-}
-
 // BlockHash asks /block for the hash of the block at a height: 64 upper-case
 // hexadecimal digits.
 func (c *Client) BlockHash(ctx context.Context, height int64) (string, error) {

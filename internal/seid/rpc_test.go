@@ -71,11 +71,6 @@ var calls = []struct {
 		NetInfo{Listening: true, Known: 4, Connected: []string{"a", "e"}},
 	},
 	{
-		"abci", func(ctx context.Context, c *Client) (any, error) { return c.ABCIInfo(ctx) },
-		`{"response":{"data":"sei","version":"v6.6.2","last_block_height":"291"}}`,
-		ABCIInfo{Version: "v6.6.2", LastBlockHeight: 291},
-	},
-	{
 		"block", func(ctx context.Context, c *Client) (any, error) { return c.BlockHash(ctx, 7) },
 		`{"block_id":{"hash":"` + strings.ToLower(hash64) + `"},"block":{"header":{"height":"7"}}}`, hash64,
 	},
@@ -180,7 +175,7 @@ func TestRPCTransport(t *testing.T) {
 	if _, err := clientFor(t, &answer{code: 200, body: large}).Status(t.Context()); err == nil || !strings.Contains(err.Error(), "larger than") {
 		t.Errorf("a huge body: %v", err)
 	}
-	seen := &answer{code: 200, body: calls[4].good}
+	seen := &answer{code: 200, body: calls[3].good}
 	if _, err := clientFor(t, seen).BlockHash(t.Context(), 7); err != nil || seen.got.URL.String() != "http://node.test:26657/block?height=7" {
 		t.Errorf("%v, %v", seen.got.URL, err)
 	}

@@ -99,9 +99,6 @@ func TestAnswers(t *testing.T) {
 	if net, err := client.NetInfo(t.Context()); err != nil || len(net.Connected) != 2 {
 		t.Errorf("%+v, %v", net, err)
 	}
-	if info, err := client.ABCIInfo(t.Context()); err != nil || info.Version != Version {
-		t.Errorf("%+v, %v", info, err)
-	}
 	if state, err := seid.ReadSignState(home.SignState()); err != nil || state.Height != 9 {
 		t.Errorf("%+v, %v", state, err)
 	}

@@ -24,7 +24,6 @@ func (s *sidecar) definitions() []engine.Definition {
 		tasks.TypeResetData:          engine.Typed(s.resetData),
 		tasks.TypeConfigureGenesis:   engine.Typed(s.configureGenesis),
 		tasks.TypeConfigApply:        engine.Typed(s.configApply),
-		tasks.TypeConfigPatch:        engine.Typed(s.configPatch),
 		tasks.TypeConfigValidate:     engine.Typed(s.configValidate),
 		tasks.TypeConfigureStateSync: engine.Typed(s.configureStateSync),
 		tasks.TypeDiscoverPeers:      engine.Typed(s.discoverPeers),
@@ -206,10 +205,6 @@ func (s *sidecar) awaitCondition(_ context.Context, _ engine.Execution, p tasks.
 		result.Height = p.Height.TargetHeight
 	}
 	return result, nil
-}
-
-func (s *sidecar) configPatch(context.Context, engine.Execution, tasks.ConfigPatch) (any, error) {
-	return tasks.ConfigPatchResult{Changed: true, Changes: []tasks.Change{}}, nil
 }
 
 func (s *sidecar) configApply(_ context.Context, _ engine.Execution, p tasks.ConfigApply) (any, error) {

@@ -47,10 +47,17 @@ func (w *world) restart(_ context.Context, x engine.Execution) (any, error) {
 func TestACrashAtEveryTransition(t *testing.T) {
 	for _, turn := range []bool{false, true} {
 		for _, after := range []bool{false, true} {
+			crashes := 0
 			for at, crashed := 1, true; crashed; at++ {
 				t.Run(fmt.Sprintf("exclusive %t, transition %d, durable %t", turn, at, after), func(t *testing.T) {
-					crashed = crashOnce(t, turn, at, after)
+					if crashed = crashOnce(t, turn, at, after); crashed {
+						crashes++
+					}
 				})
+			}
+			// Each of the two tasks is taken, has two checkpoints, and ends.
+			if crashes < 8 {
+				t.Errorf("exclusive %t, durable %t: the process died %d times, want 8 at least", turn, after, crashes)
 			}
 		}
 	}

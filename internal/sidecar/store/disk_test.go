@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 const fullDiskChild = "STORE_TEST_FULL_DISK"
@@ -99,8 +101,11 @@ func fill(dir string) ([]Task, error) {
 
 func expect(s *Store, kept []Task) error {
 	found, err := s.Unfinished()
-	if err != nil || len(found) != len(kept) {
-		return fmt.Errorf("%d tasks of %d: %w", len(found), len(kept), err)
+	if err != nil {
+		return err
+	}
+	if diff := cmp.Diff(kept, found); diff != "" {
+		return fmt.Errorf("not the tasks that were kept (-want +got):\n%s", diff)
 	}
 	return nil
 }

@@ -67,45 +67,6 @@ func TestConfigApplyRefuses(t *testing.T) {
 	l.fails(ReasonVolumeError, true, TypeDiscoverPeers, `{"peers":[]}`)
 }
 
-func TestConfigPatch(t *testing.T) {
-	w := newWorld(t)
-	l := w.live(nil)
-	params := `{"files":{
-		"config.toml":{"moniker":"it's \"me\"","p2p":{"pex":false,"max-connections":9007199254740993},"rpc":{"cors-allowed-origins":["*","b"]}},
-		"app.toml":{"evm":{"read_timeout":"1m"},"brand-new":{"list":[1,2],"rate":0.25}}}}`
-	got := done[ConfigPatchResult](l, TypeConfigPatch, params)
-	if !got.Changed || len(got.Changes) != 7 || got.Omitted != 0 {
-		t.Errorf("%+v", got)
-	}
-	for file, lines := range map[string][]string{
-		"config/config.toml": {`moniker = "it's \"me\"" # shown to peers`, "pex = false", "max-connections = 9007199254740993", `cors-allowed-origins = ["*", "b"]`},
-		"config/app.toml":    {`read_timeout = "1m"`, "[brand-new]", "list = [1, 2]", "rate = 0.25", "# \"second\","},
-	} {
-		for _, line := range lines {
-			if !strings.Contains(w.read(file), line) {
-				t.Errorf("%s has no %s", file, line)
-			}
-		}
-	}
-	if again := done[ConfigPatchResult](l, TypeConfigPatch, params); again.Changed || len(again.Changes) != 0 {
-		t.Errorf("the second one: %+v", again)
-	}
-	before := w.read("config/config.toml")
-	for key, patch := range map[string]string{
-		"config.p2p.max-connections":  `{"p2p":{"max-connections":1.5}}`,
-		"config.p2p.persistent-peers": `{"p2p":{"persistent-peers":["a","b"]}}`,
-		"p2p":                         `{"p2p":"text"}`,
-	} {
-		task := l.fails(ReasonInvalidConfiguration, false, TypeConfigPatch, `{"files":{"config.toml":`+patch+`}}`)
-		if !strings.Contains(task.Error, key) {
-			t.Errorf("it does not name %s: %s", key, task.Error)
-		}
-	}
-	if w.read("config/config.toml") != before {
-		t.Error("it was changed")
-	}
-}
-
 func TestConfigValidate(t *testing.T) {
 	w := newWorld(t)
 	l := w.live(nil)

@@ -94,3 +94,15 @@ func shortened(text string) string {
 	}
 	return text[:maxShown] + "..."
 }
+
+// edit changes single values of the files.
+func (t *tasks) edit(changes seid.Changes) (done []seid.Change, err error) {
+	err = t.do("configuration", func() (err error) {
+		done, err = t.Config.Edit(changes)
+		return err
+	})
+	if err != nil {
+		return nil, configFailure(err)
+	}
+	return done, nil
+}

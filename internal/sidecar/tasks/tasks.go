@@ -40,7 +40,6 @@ const (
 	TypeResetData          = "reset-data"
 	TypeConfigureGenesis   = "configure-genesis"
 	TypeConfigApply        = "config-apply"
-	TypeConfigPatch        = "config-patch"
 	TypeConfigValidate     = "config-validate"
 	TypeConfigureStateSync = "configure-state-sync"
 	TypeDiscoverPeers      = "discover-peers"
@@ -104,7 +103,6 @@ func (t *tasks) definitions() []engine.Definition {
 		{Type: TypeResetData, Deadline: 30 * time.Minute, Exclusive: true, Decode: engine.Strict[ResetData], Run: engine.Typed(t.resetData)},
 		{Type: TypeConfigureGenesis, Deadline: 30 * time.Minute, Exclusive: true, Decode: engine.Strict[ConfigureGenesis], Run: engine.Typed(t.configureGenesis)},
 		{Type: TypeConfigApply, Deadline: 2 * time.Minute, Exclusive: true, Decode: engine.Strict[ConfigApply], Run: engine.Typed(t.configApply)},
-		{Type: TypeConfigPatch, Deadline: 2 * time.Minute, Exclusive: true, Decode: engine.Strict[ConfigPatch], Run: engine.Typed(t.configPatch)},
 		// Reading a genesis file of gigabytes takes its time.
 		{Type: TypeConfigValidate, Deadline: 5 * time.Minute, Decode: engine.Strict[ConfigValidate], Run: engine.Typed(t.configValidate)},
 		{Type: TypeConfigureStateSync, Deadline: 5 * time.Minute, Exclusive: true, Decode: engine.Strict[ConfigureStateSync], Run: engine.Typed(t.configureStateSync)},
