@@ -21,6 +21,7 @@ import (
 	"github.com/sei-operator/sei-operator/internal/sidecar/api"
 	"github.com/sei-operator/sei-operator/internal/sidecar/configure"
 	"github.com/sei-operator/sei-operator/internal/sidecar/consent"
+	"github.com/sei-operator/sei-operator/internal/sidecar/egress"
 	"github.com/sei-operator/sei-operator/internal/sidecar/engine"
 	"github.com/sei-operator/sei-operator/internal/sidecar/loopback"
 	"github.com/sei-operator/sei-operator/internal/sidecar/node"
@@ -110,7 +111,8 @@ func Run(ctx context.Context, cfg Config, listening func(net.Addr)) (err error) 
 		Store: kept, Log: cfg.Log, Notify: bus.Task, Registerer: registry,
 		Definitions: tasks.Definitions(tasks.Dependencies{
 			Home: cfg.Home, Consent: allowed, Supervisor: seidSupervisor, Signer: key, Config: config,
-			GenesisDir: cfg.GenesisDir, LocalRPC: rpc, HTTP: client, Clock: clock.RealClock{},
+			GenesisDir: cfg.GenesisDir, LocalRPC: rpc, HTTP: client,
+			Downloads: egress.NewClient(http.ProxyFromEnvironment, egress.Check), Clock: clock.RealClock{},
 		}),
 	})
 	if err != nil {

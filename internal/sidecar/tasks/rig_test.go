@@ -253,7 +253,7 @@ func (w *world) live(m *mortal, options ...option) *life {
 		Home: w.home, Consent: may, Supervisor: w.client,
 		Config:     configure.New(w.home, dir, w.path("mounted.json")),
 		Signer:     signer.New(signer.Options{Home: w.home, Consent: may, Mounted: w.path("signing.json")}),
-		GenesisDir: w.path("genesis"), LocalRPC: local, HTTP: w.http, Clock: clock.RealClock{},
+		GenesisDir: w.path("genesis"), LocalRPC: local, HTTP: w.http, Downloads: w.http, Clock: clock.RealClock{},
 	})}
 	l.store, err = store.Open(dir, store.Options{})
 	if err != nil {

@@ -80,7 +80,7 @@ func (t *tasks) download(ctx context.Context, from string) (*genesisSource, erro
 	if err != nil {
 		return nil, failed(err)
 	}
-	response, err := t.HTTP.Do(request)
+	response, err := t.Downloads.Do(request)
 	if err != nil {
 		return nil, failed(err)
 	}

@@ -67,7 +67,9 @@ type Dependencies struct {
 	Signer *signer.Signer
 	// LocalRPC is seid's RPC on loopback.
 	LocalRPC *seid.Client
-	// HTTP is for downloads and witnesses. It needs no timeout: tasks have deadlines.
+	// Downloads is for files from addresses that a user chose.
+	Downloads *http.Client
+	// HTTP is for witnesses, which may run beside this node. It needs no timeout: tasks have deadlines.
 	HTTP  *http.Client
 	Clock clock.WithTicker
 }
