@@ -53,6 +53,8 @@ const (
 	ReasonNoPeers ConditionReason = "NoPeers"
 	// ReasonBlockTooOld: others have newer blocks, and seid got none for long.
 	ReasonBlockTooOld ConditionReason = "BlockTooOld"
+	// ReasonNoSnapshotFound: seid looks for a snapshot to start from, and no peer has one.
+	ReasonNoSnapshotFound ConditionReason = "NoSnapshotFound"
 	// ReasonNetworkStalled: the node is ready; the chain makes no blocks.
 	ReasonNetworkStalled ConditionReason = "NetworkStalled"
 	// ReasonPodNotReady: the pod is there and not ready, for no better-known reason.

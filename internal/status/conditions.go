@@ -192,6 +192,9 @@ func stateSync(in Input) metav1.Condition {
 	case count < plan.MinWitnesses:
 		return condition(kind, metav1.ConditionFalse, v1alpha1.ReasonTooFewWitnesses, fmt.Sprintf("State sync needs at least %d RPC servers and has %d.", plan.MinWitnesses, count))
 	}
+	if found := searchesInVain(in); in.Seen.Pod != nil && found != nil {
+		return condition(kind, metav1.ConditionFalse, found.Reason, found.Message)
+	}
 	return condition(kind, metav1.ConditionTrue, v1alpha1.ReasonWitnessesFound, fmt.Sprintf("There are %d RPC servers to verify a snapshot against.", count))
 }
 

@@ -11,10 +11,11 @@ import (
 // lacks are the reasons of an unready node that a sidecar gives, and what a person can do.
 // With any other one the pod is simply not ready.
 var lacks = map[v1alpha1.ConditionReason]string{
-	v1alpha1.ReasonNoBlocks:    "",
-	v1alpha1.ReasonCatchingUp:  "",
-	v1alpha1.ReasonNoPeers:     " Check spec.peers, and that the port 26656 of the peers can be reached.",
-	v1alpha1.ReasonBlockTooOld: " If it stays so, look into the log of seid; a SeiNodeTask of kind RestartSeid makes it connect anew.",
+	v1alpha1.ReasonNoBlocks:        "",
+	v1alpha1.ReasonCatchingUp:      "",
+	v1alpha1.ReasonNoSnapshotFound: " Give it peers that make snapshots (spec.fullNode.snapshotGeneration), or wait until they have one.",
+	v1alpha1.ReasonNoPeers:         " Check spec.peers, and that the port 26656 of the peers can be reached.",
+	v1alpha1.ReasonBlockTooOld:     " If it stays so, look into the log of seid; a SeiNodeTask of kind RestartSeid makes it connect anew.",
 }
 
 // readiness is what the sidecar says of the node's readiness; nil: it does not.
@@ -47,6 +48,14 @@ func notReady(in Input) *verdict {
 		return because(v1alpha1.ReasonCatchingUp, "seid runs and is not yet near the head of the chain.")
 	}
 	return because(v1alpha1.ReasonPodNotReady, "The pod %s is not ready.", pod.Name)
+}
+
+// searchesInVain is what the sidecar says of a snapshot that nobody has; nil: nothing.
+func searchesInVain(in Input) *verdict {
+	if told := readiness(in); told != nil && told.Reason == string(v1alpha1.ReasonNoSnapshotFound) {
+		return notReady(in)
+	}
+	return nil
 }
 
 // whenReady sums up a node that nothing is wrong with, though perhaps with its chain.

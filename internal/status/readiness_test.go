@@ -59,6 +59,27 @@ func TestASeedFollowsNoChain(t *testing.T) {
 	}
 }
 
+// TestAStateSyncThatFindsNoSnapshot says so, where people look for it.
+func TestAStateSyncThatFindsNoSnapshot(t *testing.T) {
+	vain := tells(false, "NoSnapshotFound", "no peer offered a snapshot for 1m0s")
+	in := running(stateSynced(2), vain, notReadyPod)
+	Set(in)
+	for _, kind := range []v1alpha1.ConditionType{v1alpha1.ConditionReady, v1alpha1.ConditionStateSyncReady} {
+		got := find(t, in, kind)
+		if got.Status != metav1.ConditionFalse || got.Reason != string(v1alpha1.ReasonNoSnapshotFound) {
+			t.Errorf("%s: %+v", kind, got)
+		}
+		says(t, got.Message, "no peer offered a snapshot", "snapshotGeneration")
+	}
+	for what, edits := range map[string][]edit{"it found one": {stateSynced(2)}, "the pod is gone": {stateSynced(2), vain, noPod}} {
+		in := running(edits...)
+		Set(in)
+		if got := find(t, in, v1alpha1.ConditionStateSyncReady); got.Status != metav1.ConditionTrue {
+			t.Errorf("%s: %+v", what, got)
+		}
+	}
+}
+
 // TestAChainThatStandsStillIsAWarning: the node is ready all the time.
 func TestAChainThatStandsStillIsAWarning(t *testing.T) {
 	before := running(said(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonRunning))

@@ -120,5 +120,5 @@ var troubles = map[v1alpha1.ConditionReason]bool{
 	v1alpha1.ReasonVolumeInUse: true, v1alpha1.ReasonSecretNotFound: true, v1alpha1.ReasonKeyIdentityChanged: true,
 	v1alpha1.ReasonSecretTerminating: true, v1alpha1.ReasonKeyMalformed: true, v1alpha1.ReasonKeyInUse: true,
 	v1alpha1.ReasonDiskNearlyFull: true, v1alpha1.ReasonDataVolumeTerminating: true, v1alpha1.ReasonExpansionFailed: true,
-	v1alpha1.ReasonNoPeers: true, v1alpha1.ReasonBlockTooOld: true,
+	v1alpha1.ReasonNoPeers: true, v1alpha1.ReasonNoSnapshotFound: true, v1alpha1.ReasonBlockTooOld: true,
 }

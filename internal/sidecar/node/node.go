@@ -67,6 +67,7 @@ type Node struct {
 	watch   watch
 	witness claim
 	told    told
+	search  search
 	// space is how full the data volume is; zero while it is not known.
 	free, total int64
 	// doing is what is being done about seid, and since when; trouble why the last

@@ -52,12 +52,14 @@ func (n *Node) keepSampling(ctx context.Context) {
 		if now != last {
 			last = now
 			n.take(ctx, alive)
+			n.renewSearch(ctx)
 			continue
 		}
 		select {
 		case <-seen.changed:
 		case <-ticker.C():
 			n.take(ctx, alive)
+			n.renewSearch(ctx)
 		case <-ctx.Done():
 			return
 		}
@@ -111,6 +113,9 @@ func (n *Node) believe(next sample) {
 	tell := n.told
 	if n.connected {
 		verdict, certain := judge(n.state, wanted, next, n.watch, now)
+		if verdict.Reason == readiness.NotAnswering && !n.search.first.IsZero() && now.Sub(n.search.first) >= searchTold {
+			verdict, certain = n.search.verdict(now), true
+		}
 		tell = n.told.next(verdict, certain, now)
 	}
 	before, answered := n.upgrade, n.sample.status != nil

@@ -47,8 +47,11 @@ type child struct {
 
 	// The rest belongs to the supervisor, under its lock.
 	// boot is how it comes up. One that restarts itself comes up again.
-	boot     *boot
-	answered bool
+	boot *boot
+	// searching: it found no snapshot so far, and nothing is on the volume. restores: it
+	// found one, so that its restore may have begun.
+	searching, restores bool
+	answered            bool
 	// safe is closed while stopping is safe, and replaced when it is not any more.
 	safe chan struct{}
 	// signalled: it was told to end. Nothing takes that back, and nobody tells it

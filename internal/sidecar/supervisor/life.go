@@ -200,11 +200,13 @@ func (s *Supervisor) noticed(c *child, notice seid.Notice) {
 	}
 	switch notice {
 	case seid.NoSnapshot:
+		s.searchesInVain(c)
 		if s.state.SnapshotSearch == nil && !c.answered {
 			s.state.SnapshotSearch = new(s.cfg.Clock.Now())
 			s.publish()
 		}
 	case seid.Snapshot:
+		s.mayRestore(c)
 		if s.state.SnapshotSearch != nil {
 			s.state.SnapshotSearch = nil
 			s.publish()

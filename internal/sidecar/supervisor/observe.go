@@ -108,15 +108,8 @@ func (s *Supervisor) learn(c *child, b *boot) bool {
 	}
 	answered := !b.Answered.IsZero()
 	b.Now = s.cfg.Clock.Now()
-	if danger := SafeToStop(b.Observation, s.cfg.Timing); danger != s.state.UnsafeBecause {
-		if danger == "" {
-			close(c.safe)
-		} else if s.state.SafeToStop {
-			c.safe = make(chan struct{})
-		}
-		s.state.SafeToStop, s.state.UnsafeBecause = danger == "", danger
-		s.publish()
-	}
+	b.Searching = c.searching
+	s.endanger(c, SafeToStop(b.Observation, s.cfg.Timing))
 	if answered && !c.answered {
 		c.answered = true
 		s.state.SnapshotSearch = nil // RPC opens when a state sync is over.

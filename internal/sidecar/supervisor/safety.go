@@ -33,6 +33,9 @@ type Observation struct {
 	// SyncSeen: its metrics said that it does.
 	SyncSeen bool
 
+	// Searching: no snapshot was found so far, and the volume is empty.
+	Searching bool
+
 	// FirstHeight is the height of the first answer, Height that of the latest.
 	FirstHeight, Height int64
 }
@@ -55,6 +58,8 @@ func (o Observation) awaitsBlock() bool { return o.synced() && o.Height < o.Firs
 // is safe.
 func SafeToStop(o Observation, t Timing) Danger {
 	switch {
+	case o.Searching && o.Answered.IsZero():
+		return "" // It dies of the signal, and leaves nothing behind.
 	case o.synced() && o.Answered.IsZero():
 		return StateSyncing // RPC stays closed until state sync is over.
 	case o.awaitsBlock():

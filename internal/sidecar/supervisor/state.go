@@ -103,7 +103,8 @@ type State struct {
 	Upgrade *Upgrade `json:"upgrade,omitempty"`
 
 	// SnapshotSearch is since when this seid searches for a snapshot to sync from, in
-	// vain. seid asks each peer once, when it connects.
+	// vain. seid asks each peer once, when it connects. A stop is safe meanwhile, unless it
+	// found one before.
 	SnapshotSearch *time.Time `json:"snapshotSearch,omitempty"`
 
 	LastExit *Exit `json:"lastExit,omitempty"`
