@@ -97,8 +97,11 @@ func (s *Supervisor) restart(ctx context.Context, request RestartRequest) (State
 		return State{}, err
 	}
 	if c == nil {
-		state, _, err := s.restartIdle(ctx, request, w)
-		return state, err
+		// It ended meanwhile. Where another one lives by now, that is the restart.
+		if state, done, err := s.restartIdle(ctx, request, w); done {
+			return state, err
+		}
+		return s.state.clone(), nil
 	}
 	if err := s.ended(ctx, c); err != nil {
 		return State{}, err
