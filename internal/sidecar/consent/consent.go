@@ -121,8 +121,10 @@ type Consent struct {
 	clock   clock.PassiveClock
 	dir     directory
 
-	// starting is held while seid is being started.
-	starting sync.Mutex
+	// starting holds one value while seid is being started. It is no lock: a
+	// start takes minutes on a bad day, and the clock of a test stands still while
+	// somebody waits for a lock.
+	starting chan struct{}
 
 	mu          sync.Mutex
 	approval    *Approval
@@ -142,7 +144,7 @@ func Open(dir, nodeUID string, c clock.PassiveClock) (*Consent, error) {
 	if c == nil {
 		c = clock.RealClock{}
 	}
-	o := &Consent{nodeUID: nodeUID, clock: c, dir: directory{path: dir}, changed: make(chan struct{})}
+	o := &Consent{nodeUID: nodeUID, clock: c, dir: directory{path: dir}, starting: make(chan struct{}, 1), changed: make(chan struct{})}
 	// The hold first: nothing may be decided before it is known.
 	o.readHold()
 	o.readApproval()
@@ -182,8 +184,8 @@ func (c *Consent) Reread() {
 // Starting calls start if seid is to run, and lets nobody believe meanwhile that it
 // does not: see Settled.
 func (c *Consent) Starting(start func(State) error) error {
-	c.starting.Lock()
-	defer c.starting.Unlock()
+	c.starting <- struct{}{}
+	defer func() { <-c.starting }()
 	state := c.State()
 	if !state.Wanted() {
 		return nil
@@ -194,8 +196,8 @@ func (c *Consent) Starting(start func(State) error) error {
 // Settled returns when no start is under way. On a held node none begins after
 // that: who wants to prove that seid does not run has to call it before looking.
 func (c *Consent) Settled() {
-	c.starting.Lock()
-	defer c.starting.Unlock()
+	c.starting <- struct{}{}
+	<-c.starting
 }
 
 // readHold takes the hold from the disk. Only a file that is certainly not there is

@@ -4,13 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"os"
-	"os/exec"
 	"sync"
-	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/sei-operator/sei-operator/internal/seid"
 )
@@ -18,8 +13,7 @@ import (
 // child is one seid, from its start to its end.
 type child struct {
 	instance string
-	process  *os.Process
-	streams  []*stream
+	process  Process
 	started  time.Time
 	// upgradeInfo is the file before the start: what is in it is not about this
 	// seid. Nothing means that nobody knows, and then the file proves nothing.
@@ -80,59 +74,12 @@ func launch(cfg Config, args []string, noticed func(*child, seid.Notice)) (*chil
 		safe:        make(chan struct{}),
 		ended:       make(chan struct{}),
 	}
-	if err := c.run(cfg, args); err != nil {
+	process, err := cfg.Launcher.Launch(args, c.note)
+	if err != nil {
 		return nil, fmt.Errorf("cannot run %s: %w", args[0], err)
 	}
-	for _, s := range c.streams {
-		go s.carry()
-	}
+	c.process = process
 	return c, nil
-}
-
-func (c *child) run(cfg Config, args []string) error {
-	path, err := exec.LookPath(args[0])
-	if err != nil {
-		return err
-	}
-	// seid reads nothing, and a closed descriptor 0 would be given to the first
-	// file it opens.
-	null, err := os.Open(os.DevNull)
-	if err != nil {
-		return err
-	}
-	files := []*os.File{null}
-	defer func() {
-		for _, file := range files {
-			_ = file.Close() // Ours; seid has its own copy.
-		}
-	}()
-	for _, to := range []func() (*stream, *os.File, error){
-		func() (*stream, *os.File, error) { return newStream(cfg.Stdout, seid.NewOutputWatcher(c.note)) },
-		func() (*stream, *os.File, error) { return newStream(cfg.Stderr, seid.NewOutputWatcher(c.note)) },
-	} {
-		s, writer, err := to()
-		if err != nil {
-			c.closeStreams()
-			return err
-		}
-		c.streams = append(c.streams, s)
-		files = append(files, writer)
-	}
-	c.process, err = os.StartProcess(path, args, &os.ProcAttr{
-		Env:   cfg.Env,
-		Files: files,
-		Sys:   &syscall.SysProcAttr{Setpgid: true},
-	})
-	if err != nil {
-		c.closeStreams()
-	}
-	return err
-}
-
-func (c *child) closeStreams() {
-	for _, s := range c.streams {
-		_ = s.from.Close() // Nothing was read from it.
-	}
 }
 
 // note keeps the first of what the output tells; seid repeats itself with
@@ -168,23 +115,4 @@ func (c *child) evidence(home seid.Home) evidence {
 		}
 	}
 	return evidence{upgrade: upgrade, ruined: c.found.ruined, fatal: c.found.fatal}
-}
-
-// signal goes to seid alone. That it has ended already is not an error.
-func (c *child) signal(sig syscall.Signal) {
-	_ = c.process.Signal(sig)
-}
-
-// wait returns how the process ended.
-func (c *child) wait() (code int, signal string) {
-	state, err := c.process.Wait()
-	if err != nil {
-		// Somebody else waited for our child: nobody knows how it ended.
-		return 1, ""
-	}
-	status := state.Sys().(syscall.WaitStatus)
-	if status.Signaled() {
-		return 128 + int(status.Signal()), unix.SignalName(status.Signal())
-	}
-	return status.ExitStatus(), ""
 }

@@ -38,11 +38,17 @@ type Client struct {
 // NewClient makes a client for a socket. Nobody needs to listen there yet.
 func NewClient(socket string) *Client {
 	var dialer net.Dialer
-	return &Client{socket: socket, http: &http.Client{Transport: &http.Transport{
+	c := NewClientOver(func(ctx context.Context) (net.Conn, error) { return dialer.DialContext(ctx, "unix", socket) })
+	c.socket = socket
+	return c
+}
+
+// NewClientOver makes a client that reaches its supervisor in another way. It looks for
+// the next one only every retryAfter.
+func NewClientOver(dial func(context.Context) (net.Conn, error)) *Client {
+	return &Client{http: &http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return dialer.DialContext(ctx, "unix", socket)
-		},
+		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
 	}}}
 }
 

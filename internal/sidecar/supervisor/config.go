@@ -1,8 +1,10 @@
 package supervisor
 
 import (
+	"context"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"time"
 
@@ -32,14 +34,26 @@ type Config struct {
 	// own key when it is guarded.
 	DoubleSignCheckHeight int
 
-	// Reap makes the supervisor collect every orphan of the container. That is a
-	// matter of the whole process, so only a process that does nothing else may ask
-	// for it.
+	// Reap makes the supervisor collect every orphan of the container, and give memory
+	// back as soon as it only waits. That is a matter of the whole process, so only a
+	// process that does nothing else may ask for it.
 	Reap bool
 
 	// Clock is the clock of everything but the rhythm of probes; nil means the real
 	// one.
 	Clock Clock
+
+	// What follows is how the supervisor reaches the world; nil means the operating
+	// system.
+
+	// Launcher starts seid.
+	Launcher Launcher
+	// Listen opens the socket; what it returns gives it free again.
+	Listen func(context.Context) (net.Listener, func(), error) `json:"-"`
+	// Dial reaches seid, to probe it.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error) `json:"-"`
+	// Signals are those from outside.
+	Signals chan os.Signal `json:"-"`
 }
 
 // Endpoints are where seid listens, as host:port.
@@ -112,6 +126,15 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Clock == nil {
 		c.Clock = realClock{}
+	}
+	if c.Launcher == nil {
+		c.Launcher = launcher{env: c.Env, stdout: c.Stdout, stderr: c.Stderr}
+	}
+	if c.Listen == nil {
+		c.Listen = func(ctx context.Context) (net.Listener, func(), error) { return listen(ctx, c.Socket) }
+	}
+	if c.Dial == nil {
+		c.Dial = (&net.Dialer{}).DialContext
 	}
 	return c
 }

@@ -35,7 +35,7 @@ func (s *Supervisor) begin(ctx context.Context, approved Approval) *Error {
 	s.reaper.mu.Lock()
 	c, err := launch(s.cfg, args, s.noticed)
 	if err == nil {
-		s.reaper.ours = c.process.Pid
+		s.reaper.ours = c.process.PID()
 	}
 	s.reaper.mu.Unlock()
 	if err != nil {
@@ -44,7 +44,7 @@ func (s *Supervisor) begin(ctx context.Context, approved Approval) *Error {
 	c.seed = set.seed
 	s.child = c
 	s.unpark()
-	s.state.Instance, s.state.PID = c.instance, c.process.Pid
+	s.state.Instance, s.state.PID = c.instance, c.process.PID()
 	s.state.Upgrade = nil
 	s.state.SafeToStop, s.state.UnsafeBecause = false, Booting
 	c.settings, c.ctx = set, context.WithoutCancel(ctx)
@@ -85,9 +85,9 @@ func (s *Supervisor) unpark() {
 
 // attend waits for a seid's end and acts on it.
 func (s *Supervisor) attend(ctx context.Context, c *child) {
-	code, signal := c.wait()
+	code, signal := c.process.Wait()
 	s.reaper.release()
-	endStreams(c.streams, s.cfg.Clock.After(s.cfg.Timing.Flush))
+	c.process.Drain(s.cfg.Clock.After(s.cfg.Timing.Flush))
 	proof := c.evidence(s.home)
 
 	s.mu.Lock()
@@ -166,7 +166,7 @@ func (s *Supervisor) beginStop(c *child, asked Cause, how How, next *Approval) {
 	}
 	c.asked, c.how, c.signalled = asked, how, true
 	s.enter(Stopping)
-	c.signal(unix.SIGTERM)
+	c.process.Signal(unix.SIGTERM)
 	if c.seed {
 		s.work.Go(func() { s.insist(c) })
 	}
@@ -188,7 +188,7 @@ func (s *Supervisor) insist(c *child) {
 	if c.how == Clean {
 		c.how = SecondSignal
 	}
-	c.signal(unix.SIGTERM)
+	c.process.Signal(unix.SIGTERM)
 }
 
 // noticed keeps what a seid said on its way.

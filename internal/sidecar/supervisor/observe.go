@@ -2,7 +2,6 @@ package supervisor
 
 import (
 	"context"
-	"net"
 	"net/http"
 	"runtime/debug"
 	"time"
@@ -74,7 +73,7 @@ func (s *Supervisor) observe(ctx context.Context, c *child, b *boot) {
 		case <-ctx.Done():
 		}
 	})
-	transport := &http.Transport{DisableKeepAlives: true}
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: s.cfg.Dial}
 	client := &http.Client{Transport: transport}
 	for !s.learn(c, b) {
 		select {
@@ -84,8 +83,10 @@ func (s *Supervisor) observe(ctx context.Context, c *child, b *boot) {
 		}
 		s.probe(ctx, client, b)
 	}
-	// From here on the supervisor only waits, for weeks; seid needs the memory more.
-	debug.FreeOSMemory()
+	if s.cfg.Reap {
+		// From here on this process only waits, for weeks; seid needs the memory more.
+		debug.FreeOSMemory()
+	}
 }
 
 // pause is how long to wait before the next probe of a seid of this age: the older
@@ -128,7 +129,7 @@ func (s *Supervisor) probe(ctx context.Context, client *http.Client, b *boot) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	if b.seed {
-		if b.Answered.IsZero() && open(ctx, s.cfg.Endpoints.P2P) {
+		if b.Answered.IsZero() && s.open(ctx, s.cfg.Endpoints.P2P) {
 			b.Answered = s.cfg.Clock.Now()
 		}
 	} else {
@@ -138,7 +139,7 @@ func (s *Supervisor) probe(ctx context.Context, client *http.Client, b *boot) {
 		return
 	}
 	for i, address := range b.services {
-		if b.Services[i].Opened.IsZero() && open(ctx, address) {
+		if b.Services[i].Opened.IsZero() && s.open(ctx, address) {
 			b.Services[i].Opened = s.cfg.Clock.Now()
 		}
 	}
@@ -185,9 +186,8 @@ func stateSyncing(ctx context.Context, client *http.Client, address string) bool
 }
 
 // open tells whether somebody listens.
-func open(ctx context.Context, address string) bool {
-	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, "tcp", address)
+func (s *Supervisor) open(ctx context.Context, address string) bool {
+	conn, err := s.cfg.Dial(ctx, "tcp", address)
 	if err != nil {
 		return false
 	}

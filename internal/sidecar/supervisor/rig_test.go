@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -88,10 +89,10 @@ func (r *rig) write(name string, text []byte) {
 // run starts a supervisor. The test's end ends it.
 func (r *rig) run() {
 	r.t.Helper()
+	r.cfg.Signals = make(chan os.Signal, 8)
 	s := New(r.cfg)
-	s.signals = make(chan os.Signal, 8)
 	ended := make(chan int, 1)
-	r.current, r.signals, r.ended = s, s.signals, ended
+	r.current, r.signals, r.ended = s, r.cfg.Signals, ended
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.t.Context()))
 	gone := make(chan struct{})
 	go func() {
@@ -112,7 +113,7 @@ func (r *rig) run() {
 			}
 			s.mu.Lock()
 			if s.child != nil {
-				_ = s.child.process.Kill()
+				s.child.process.Signal(syscall.SIGKILL)
 			}
 			s.mu.Unlock()
 		}

@@ -19,8 +19,6 @@ type Supervisor struct {
 	cfg    Config
 	home   seid.Home
 	reaper *reaper
-	// signals are those from outside; nil until Run, unless a test put them here.
-	signals chan os.Signal
 
 	// over gets the code to end with.
 	over chan int
@@ -77,12 +75,12 @@ func (s *Supervisor) Run(ctx context.Context) (int, error) {
 	if err := checkCommand(s.cfg.Command); err != nil {
 		return 1, err
 	}
-	if s.signals == nil {
-		s.signals = make(chan os.Signal, 32)
-		signal.Notify(s.signals, slices.Concat(terminating, dropped)...)
-		defer signal.Stop(s.signals)
+	if s.cfg.Signals == nil {
+		s.cfg.Signals = make(chan os.Signal, 32)
+		signal.Notify(s.cfg.Signals, slices.Concat(terminating, dropped)...)
+		defer signal.Stop(s.cfg.Signals)
 	}
-	listener, release, err := listen(ctx, s.cfg.Socket)
+	listener, release, err := s.cfg.Listen(ctx)
 	if err != nil {
 		return 1, err
 	}
@@ -119,7 +117,7 @@ func (s *Supervisor) attendSignals(ctx context.Context) int {
 	ending := ctx.Done()
 	for {
 		select {
-		case sig := <-s.signals:
+		case sig := <-s.cfg.Signals:
 			s.handle(ctx, sig.(syscall.Signal))
 		case <-ending:
 			ending = nil
