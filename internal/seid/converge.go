@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/sei-operator/sei-operator/internal/seid/toml"
 )
@@ -48,6 +49,49 @@ func (f Files) Converge(want Changes, before Originals) (Files, []Change, Origin
 		}
 	}
 	return out, append(back, done...), after, nil
+}
+
+// Begin makes values part of what the files began with: they are no changes that
+// could go back, and what is changed on top of them goes back to them.
+func (f Files) Begin(with Changes, before Originals) (Files, []Change, Originals, error) {
+	out, done, err := f.Edit(with)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	after := maps.Clone(before)
+	for key := range with {
+		delete(after, key.String())
+	}
+	return out, done, after, nil
+}
+
+// Following is one list of changes after another: what went there and back is none.
+func Following(first, second []Change) []Change {
+	out := slices.Clone(first)
+	for _, change := range second {
+		at := slices.IndexFunc(out, func(c Change) bool { return c.Key == change.Key })
+		if at < 0 {
+			out = append(out, change)
+			continue
+		}
+		out[at].New = change.New
+	}
+	return slices.DeleteFunc(out, func(c Change) bool { return c.Old == c.New })
+}
+
+// Text is the value of a key that is a string; empty if the file has none.
+func (f Files) Text(key Key) (string, error) {
+	doc, err := toml.Decode(f[key.File])
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", key.File, err)
+	}
+	path, err := toml.ParsePath(key.Path)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", key.File, err)
+	}
+	value, _ := toml.Lookup(doc, path)
+	text, _ := value.(string)
+	return text, nil
 }
 
 // restore gives the keys that are not wanted any more their original value.

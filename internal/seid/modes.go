@@ -1,6 +1,9 @@
 package seid
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -62,6 +65,30 @@ func Desired(intent Intent) (Changes, error) {
 	return changes, nil
 }
 
+// PersistentPeers is the key that the task for peers writes beside the document.
+var PersistentPeers = config("p2p.persistent-peers")
+
+// Wishes identifies what a sidecar makes of a document. Another version may make
+// something else of the same one.
+func Wishes(intent Intent) (string, error) {
+	want, err := Desired(intent)
+	if err != nil {
+		return "", err
+	}
+	delete(want, PersistentPeers)
+	named := map[string]string{}
+	for key, value := range want {
+		named[key.String()] = value
+	}
+	for key, value := range OnEmptyVolume(intent.Mode) {
+		named["empty volume: "+key.String()] = value
+	}
+	// Keys of maps are sorted, and nothing in the type can fail.
+	text, _ := json.Marshal(named)
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:]), nil
+}
+
 func config(path string) Key { return Key{ConfigTOML, path} }
 func app(path string) Key    { return Key{AppTOML, path} }
 func client(path string) Key { return Key{ClientTOML, path} }
@@ -99,11 +126,19 @@ func everyNode(intent Intent) Changes {
 	}
 }
 
+// ofMode is what differs from what "seid init" writes and can change at any time: it
+// takes nothing away from a volume that has data. docs/tuning.md tells why each is so.
+// No value follows from the machine at hand, or a node would change as its pod moves.
 func ofMode(mode Mode) Changes {
 	switch mode {
+	case ModeFullNode:
+		return Changes{app("concurrency-workers"): manyWorkers}
 	case ModeArchive:
-		// "seid init --mode archive" keeps all blocks, but not all state.
+		// "seid init --mode archive" keeps all blocks, but not all state. This is for
+		// volumes with data, too: were it not wanted any more, the values before it would
+		// come back, and the archive would begin to prune.
 		return Changes{
+			app("concurrency-workers"):           manyWorkers,
 			app("min-retain-blocks"):             "0",
 			app("state-store.ss-enable"):         "true",
 			app("state-store.ss-keep-recent"):    "0",
@@ -111,13 +146,46 @@ func ofMode(mode Mode) Changes {
 		}
 	case ModeReplayer:
 		return Changes{
+			app("concurrency-workers"):                        manyWorkers,
 			app("state-commit.sc-async-commit-buffer"):        "100",
 			app("state-commit.sc-keep-recent"):                "2",
 			app("state-commit.sc-snapshot-min-time-interval"): "3600",
 		}
+	case ModeValidator:
+		return Changes{
+			app("concurrency-workers"): validatorWorkers,
+			// Blocks that are committed but not written yet are lost when the process dies.
+			app("state-commit.sc-async-commit-buffer"): "0",
+		}
 	case ModeSeed:
 		// A seed that does not exchange peers is of no use.
 		return Changes{config("p2p.pex"): "true"}
+	default:
+		return nil
+	}
+}
+
+const (
+	// manyWorkers is for nodes that catch up and answer queries: workers wait for the
+	// disk most of the time.
+	manyWorkers = "500"
+	// validatorWorkers is what seid chooses on 16 cores. "seid init" counts those of
+	// the machine that it happens to run on.
+	validatorWorkers = "32"
+	// servingConnections is for nodes that others sync from.
+	servingConnections = "500"
+)
+
+// OnEmptyVolume is what a mode decides about the layout of data. It belongs to the
+// files that a volume begins with, as if "seid init" had written it: with data on the
+// volume, the files stay as they are, because seid may lose or miss data otherwise.
+func OnEmptyVolume(mode Mode) Changes {
+	switch mode {
+	case ModeValidator, ModeSeed:
+		// Past states are for queries, which nobody asks these.
+		return Changes{app("state-store.ss-enable"): "false"}
+	case ModeFullNode, ModeArchive, ModeReplayer:
+		return nil
 	default:
 		return nil
 	}
@@ -139,6 +207,7 @@ func addSnapshots(changes Changes, intent Intent) error {
 	}
 	changes[interval] = strconv.FormatInt(generation.Interval, 10)
 	changes[app("state-sync.snapshot-keep-recent")] = strconv.FormatInt(generation.KeepRecent, 10)
+	changes[config("p2p.max-connections")] = servingConnections
 	return nil
 }
 
@@ -153,7 +222,7 @@ func addPeers(changes Changes, intent Intent) error {
 			return fmt.Errorf("the peer %q is refused: %s", peer, problem)
 		}
 	}
-	changes[config("p2p.persistent-peers")] = strings.Join(intent.Peers, ",")
+	changes[PersistentPeers] = strings.Join(intent.Peers, ",")
 	return nil
 }
 

@@ -39,16 +39,19 @@ func TestDesired(t *testing.T) {
 		intent Intent
 		extra  Changes
 	}{
-		{"a full node", Intent{Mode: ModeFullNode}, nil},
+		{"a full node", Intent{Mode: ModeFullNode}, Changes{app("concurrency-workers"): "500"}},
 		{"a validator keeps its RPC to itself", Intent{Mode: ModeValidator}, Changes{
 			config("mode"): "validator", config("rpc.laddr"): "tcp://127.0.0.1:26657",
+			app("concurrency-workers"): "32", app("state-commit.sc-async-commit-buffer"): "0",
 		}},
 		{"an archive keeps everything", Intent{Mode: ModeArchive}, Changes{
-			app("min-retain-blocks"): "0", app("state-store.ss-enable"): "true", app("state-store.ss-keep-recent"): "0",
+			app("concurrency-workers"): "500",
+			app("min-retain-blocks"):   "0", app("state-store.ss-enable"): "true", app("state-store.ss-keep-recent"): "0",
 			app("evm.max_trace_lookback_blocks"): "-1",
 		}},
 		{"a seed", Intent{Mode: ModeSeed}, Changes{config("mode"): "seed", config("p2p.pex"): "true"}},
 		{"a replayer", Intent{Mode: ModeReplayer}, Changes{
+			app("concurrency-workers"):                 "500",
 			app("state-commit.sc-async-commit-buffer"): "100", app("state-commit.sc-keep-recent"): "2",
 			app("state-commit.sc-snapshot-min-time-interval"): "3600",
 		}},
@@ -58,11 +61,12 @@ func TestDesired(t *testing.T) {
 		}, Changes{
 			config("p2p.persistent-peers"): peerA + "," + peerB, config("p2p.external-address"): "n.test:26656",
 			app("state-sync.snapshot-interval"): "2000", app("state-sync.snapshot-keep-recent"): "3",
+			app("concurrency-workers"): "500", config("p2p.max-connections"): "500",
 		}},
 		{"overrides win", Intent{Mode: ModeArchive, Peers: []string{peerA}, Overrides: map[string]string{
-			"app.min-retain-blocks": "5", "config.p2p.persistent-peers": peerB, "config.p2p.max-connections": "7", "client.node": "tcp://x:1",
+			"app.concurrency-workers": "9", "app.min-retain-blocks": "5", "config.p2p.persistent-peers": peerB, "config.p2p.max-connections": "7", "client.node": "tcp://x:1",
 		}}, Changes{
-			app("min-retain-blocks"): "5", app("state-store.ss-enable"): "true", app("state-store.ss-keep-recent"): "0",
+			app("concurrency-workers"): "9", app("min-retain-blocks"): "5", app("state-store.ss-enable"): "true", app("state-store.ss-keep-recent"): "0",
 			app("evm.max_trace_lookback_blocks"): "-1", config("p2p.persistent-peers"): peerB, config("p2p.max-connections"): "7",
 			client("node"): "tcp://x:1",
 		}},
@@ -195,5 +199,57 @@ func TestHash(t *testing.T) {
 		if other == Hash(base) {
 			t.Errorf("change %d does not count", i)
 		}
+	}
+}
+
+// TestOnEmptyVolume: what decides about data is not among what is applied to volumes
+// that have some. An archive's is, because the values keep everything.
+func TestOnEmptyVolume(t *testing.T) {
+	ssEnable := app("state-store.ss-enable")
+	for mode, want := range map[Mode]Changes{
+		ModeValidator: {ssEnable: "false"}, ModeSeed: {ssEnable: "false"},
+		ModeFullNode: nil, ModeArchive: nil, ModeReplayer: nil,
+	} {
+		if diff := cmp.Diff(want, OnEmptyVolume(mode)); diff != "" {
+			t.Errorf("%s: -want +got\n%s", mode, diff)
+		}
+		always, err := Desired(Intent{ChainID: "loop-1", Mode: mode})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if value, set := always[ssEnable]; set && value != "true" {
+			t.Errorf("%s switches the past states off on volumes that have them", mode)
+		}
+		for _, left := range []Key{app("state-commit.sc-write-mode"), app("state-store.evm-ss-split"), app("grpc.enable"), app("pruning")} {
+			if _, set := always[left]; set {
+				t.Errorf("%s sets %s, which is for seid to choose", mode, left)
+			}
+		}
+	}
+}
+
+// TestWishes: they change with what is made of the document, not with the peers, which
+// are also written beside it.
+func TestWishes(t *testing.T) {
+	base := Intent{ChainID: "loop-1", Mode: ModeFullNode}
+	wishes := func(edit func(*Intent)) string {
+		t.Helper()
+		intent := base
+		edit(&intent)
+		got, err := Wishes(intent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	same := wishes(func(*Intent) {})
+	if same != wishes(func(i *Intent) { i.Serial, i.Peers = 7, []string{peerA} }) {
+		t.Error("the serial or the peers count")
+	}
+	if same == wishes(func(i *Intent) { i.Overrides = map[string]string{"config.moniker": "x"} }) || same == wishes(func(i *Intent) { i.Mode = ModeValidator }) {
+		t.Error("what is wanted does not count")
+	}
+	if _, err := Wishes(Intent{}); err == nil {
+		t.Error("a document that is refused has wishes")
 	}
 }

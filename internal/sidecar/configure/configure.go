@@ -34,6 +34,8 @@ type Record struct {
 	// Serial and Hash are those of the document that is applied in full.
 	Serial int64  `json:"serial"`
 	Hash   string `json:"hash"`
+	// Wishes identifies what was made of it; a newer sidecar may make something else.
+	Wishes string `json:"wishes,omitempty"`
 	// Document is the document itself; nil before the first one.
 	Document *seid.Intent `json:"document,omitempty"`
 	// Originals are the values that keys had before they were first set.
@@ -88,11 +90,13 @@ func (c *Configurator) Apply(intent seid.Intent) (Outcome, error) {
 	if intent.Serial < record.Serial {
 		return Outcome{}, fmt.Errorf("%w: serial %d, and this one is %d", ErrOlder, record.Serial, intent.Serial)
 	}
-	return c.apply(record, intent)
+	return c.apply(record, intent, false)
 }
 
 // ApplyMounted applies the mounted document if it is newer than what is applied,
-// and tells whether it was. A home that is configured is left as it is when the
+// and tells whether it was. The one that is applied is applied again when this sidecar
+// makes something else of it than the one before: seid is about to start, and shall not
+// wait for the next document to get what is known to be better for it. A home that is configured is left as it is when the
 // document is not there; one that is not must not start with what "seid init" wrote.
 func (c *Configurator) ApplyMounted() (Outcome, bool, error) {
 	if c.mounted == "" {
@@ -106,7 +110,7 @@ func (c *Configurator) ApplyMounted() (Outcome, bool, error) {
 	}
 	document, err := os.ReadFile(c.mounted)
 	if errors.Is(err, fs.ErrNotExist) && record.Serial > 0 {
-		return Outcome{}, false, nil
+		return c.applyAgain(record, record.Document)
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -118,10 +122,28 @@ func (c *Configurator) ApplyMounted() (Outcome, bool, error) {
 	if err != nil {
 		return Outcome{}, false, err
 	}
-	if intent.Serial <= record.Serial {
+	switch {
+	case intent.Serial < record.Serial:
+		return c.applyAgain(record, record.Document)
+	case intent.Serial == record.Serial:
+		return c.applyAgain(record, &intent)
+	}
+	outcome, err := c.apply(record, intent, false)
+	return outcome, err == nil, err
+}
+
+// applyAgain applies the document that is applied already if this sidecar makes
+// something else of it. One that it would refuse stays applied as it is: a new version
+// of the sidecar is no reason to keep a node from restarting.
+func (c *Configurator) applyAgain(record Record, intent *seid.Intent) (Outcome, bool, error) {
+	if intent == nil {
 		return Outcome{}, false, nil
 	}
-	outcome, err := c.apply(record, intent)
+	wishes, err := seid.Wishes(*intent)
+	if err != nil || wishes == record.Wishes {
+		return Outcome{}, false, nil //nolint:nilerr // see above
+	}
+	outcome, err := c.apply(record, *intent, true)
 	return outcome, err == nil, err
 }
 
@@ -138,12 +160,36 @@ func (c *Configurator) Preview(intent *seid.Intent) (seid.Files, []seid.Change, 
 	if err != nil {
 		return nil, nil, err
 	}
-	want, err := seid.Desired(*intent)
-	if err != nil {
-		return nil, nil, err
-	}
-	after, changes, _, err := files.Converge(want, record.Originals)
+	after, changes, _, err := c.derive(files, record.Originals, *intent, false)
 	return after, changes, err
+}
+
+// derive is the files as the document wants them. Whose layout of data is not decided
+// yet gets what the mode decides; once seid has opened its stores the files keep what
+// they say. If the document is applied again, the peers stay: newer ones may have been
+// written beside it.
+func (c *Configurator) derive(files seid.Files, originals seid.Originals, intent seid.Intent, again bool) (seid.Files, []seid.Change, seid.Originals, error) {
+	want, err := seid.Desired(intent)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if again {
+		if want[seid.PersistentPeers], err = files.Text(seid.PersistentPeers); err != nil {
+			return nil, nil, nil, err
+		}
+	}
+	decided, err := c.home.HasStores()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	var began []seid.Change
+	if !decided {
+		if files, began, originals, err = files.Begin(seid.OnEmptyVolume(intent.Mode), originals); err != nil {
+			return nil, nil, nil, err
+		}
+	}
+	after, changes, originals, err := files.Converge(want, originals)
+	return after, seid.Following(began, changes), originals, err
 }
 
 // Edit changes single values beside the document, and tells what changed. The
@@ -156,8 +202,8 @@ func (c *Configurator) Edit(changes seid.Changes) ([]seid.Change, error) {
 
 // apply writes the originals first, then the files, then what was applied: a crash
 // in between leaves a record from which the same document leads to the same files.
-func (c *Configurator) apply(record Record, intent seid.Intent) (Outcome, error) {
-	want, err := seid.Desired(intent)
+func (c *Configurator) apply(record Record, intent seid.Intent, again bool) (Outcome, error) {
+	wishes, err := seid.Wishes(intent)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -165,7 +211,7 @@ func (c *Configurator) apply(record Record, intent seid.Intent) (Outcome, error)
 	if err != nil {
 		return Outcome{}, err
 	}
-	after, changes, originals, err := before.Converge(want, record.Originals)
+	after, changes, originals, err := c.derive(before, record.Originals, intent, again)
 	if err != nil {
 		return Outcome{}, fmt.Errorf("the configuration was not changed: %w", err)
 	}
@@ -177,7 +223,7 @@ func (c *Configurator) apply(record Record, intent seid.Intent) (Outcome, error)
 	if err := seid.WriteFiles(c.home, after); err != nil {
 		return Outcome{}, err
 	}
-	done := Record{Serial: intent.Serial, Hash: seid.Hash(intent), Document: &intent, Originals: originals}
+	done := Record{Serial: intent.Serial, Hash: seid.Hash(intent), Wishes: wishes, Document: &intent, Originals: originals}
 	if err := c.write(during, done); err != nil {
 		return Outcome{}, err
 	}
