@@ -33,7 +33,7 @@ func reconciles(tb testing.TB) float64 {
 
 // atMost is how long a test waits. It is far more than anything takes, and only ends a
 // test that would wait for ever.
-const atMost = time.Minute
+const atMost = 5 * time.Minute
 
 // each calls look every few milliseconds until it says so.
 func each(tb testing.TB, what string, look func() bool) {
