@@ -80,11 +80,13 @@ func TestLayoutOfData(t *testing.T) {
 		{"an archive with data", seid.ModeArchive, true, nil, []string{"ss-enable = true", "ss-keep-recent = 0"}},
 		{
 			"an override on an empty volume", seid.ModeValidator, false,
-			map[string]string{"app.state-store.ss-enable": "true"}, []string{"ss-enable = true"},
+			map[string]string{"app.state-store.ss-enable": "true"},
+			[]string{"ss-enable = true"},
 		},
 		{
 			"an override with data", seid.ModeValidator, true,
-			map[string]string{"app.state-store.ss-enable": "false"}, []string{"ss-enable = false"},
+			map[string]string{"app.state-store.ss-enable": "false"},
+			[]string{"ss-enable = false"},
 		},
 	}
 	for _, tc := range tests {
