@@ -44,6 +44,10 @@ const (
 	// AnnotationAcceptVolumeLoss lets a stop go ahead although the claim with
 	// this uid is being deleted and its data goes with it.
 	AnnotationAcceptVolumeLoss = "sei.io/accept-volume-loss"
+	// AnnotationAcceptSignState accepts the sign state on the volume, which is at this
+	// height: a person knows that nobody else signs with the key, and that the key signed
+	// nothing that the chain does not have.
+	AnnotationAcceptSignState = "sei.io/accept-sign-state"
 	// AnnotationConfirmDeletion with the name of the object lets a validator, or its
 	// claim, be deleted or taken along where the policies in config/access are installed.
 	AnnotationConfirmDeletion = "sei.io/confirm-deletion"
@@ -74,6 +78,10 @@ const (
 // AnnotationHolder on a Lease that reserves something is the namespace and the name
 // of the SeiNode that holds it.
 const AnnotationHolder = "sei.io/holder"
+
+// AnnotationSigned on a Lease that reserves a signing key says what is known of what
+// the key signed.
+const AnnotationSigned = "sei.io/signed"
 
 // Finalizers.
 const (

@@ -183,6 +183,9 @@ const (
 	ReasonKeyMalformed ConditionReason = "KeyMalformed"
 	// ReasonKeyInUse: another SeiNode has reserved this key.
 	ReasonKeyInUse ConditionReason = "KeyInUse"
+	// ReasonSignStateGuarded: the sign state may not know of all that the key signed, and
+	// seid looks for its own signatures before it signs.
+	ReasonSignStateGuarded ConditionReason = "SignStateGuarded"
 )
 
 // Reasons of StateSyncReady.

@@ -31,7 +31,8 @@ var ErrLookAgain = errors.New("the cluster changed in the meantime")
 // first thing that fails, so that one refused object does not leave the others
 // unattended.
 func Assert(ctx context.Context, s *scope.Scope) error {
-	var errs []error
+	// First: the configuration below tells the next pod what is known of its key.
+	errs := []error{RecordSigned(ctx, s)}
 	if s.RenderProblem == "" && s.Node.DeletionTimestamp == nil {
 		errs = append(errs, assertNodeConfig(ctx, s), expandClaim(ctx, s))
 		if plan.HasStatefulSet(s.Node) {

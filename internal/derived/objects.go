@@ -72,7 +72,7 @@ func assertNodeConfig(ctx context.Context, s *scope.Scope) error {
 }
 
 func writeDocument(ctx context.Context, s *scope.Scope, document seid.Intent) error {
-	if err := configMap(ctx, s, render.NodeConfig(s.Node, document), s.Seen.NodeConfig); err != nil {
+	if err := configMap(ctx, s, render.NodeConfig(s.Node, document, plan.SigningEntry(s.Input)), s.Seen.NodeConfig); err != nil {
 		return err
 	}
 	status := &s.Node.Status

@@ -2,6 +2,8 @@ package derived
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
@@ -79,6 +81,41 @@ func hold(s *scope.Scope, wish plan.Wish, lease *coordinationv1.Lease) {
 	}
 	lease.Spec.HolderIdentity = new(string(s.Node.UID))
 	lease.Spec.AcquireTime = new(metav1.NewMicroTime(s.Seen.Now))
+}
+
+// RecordSigned writes down what the key of this node signed, now and then, in the Lease
+// of the key: a volume that is put back to an older state does not know it.
+func RecordSigned(ctx context.Context, s *scope.Scope) error {
+	now := plan.RecordSigned(s.Input)
+	s.RequeueIn(now.After)
+	if now.Lease == "" {
+		return nil
+	}
+	before, err := s.Kube.Reservation(ctx, now.Lease)
+	if err != nil {
+		return outcome(s, "Lease", now.Lease, err)
+	}
+	seen := s.Seen.Leases[now.Lease]
+	if before.ResourceVersion != seen.ResourceVersion {
+		return ErrLookAgain // what is to be written follows from another one
+	}
+	text, err := json.Marshal(now.Record)
+	if err != nil {
+		return err
+	}
+	after := before.DeepCopy()
+	metav1.SetMetaDataAnnotation(&after.ObjectMeta, v1alpha1.AnnotationSigned, string(text))
+	after.Spec.RenewTime = new(metav1.NewMicroTime(s.Seen.Now))
+	if err := s.Kube.ChangeReservation(ctx, before, after); err != nil {
+		return outcome(s, "Lease", now.Lease, err)
+	}
+	if accepted := now.Record.Accepted; accepted != nil && (seen.Signed.Accepted == nil || *seen.Signed.Accepted != *accepted) {
+		s.Report.Event(s.Node, scope.Event{Warning: true, Reason: "SignStateAccepted", Message: fmt.Sprintf(
+			"A person accepted the sign state at height %d: seid starts without looking for its own signatures.", *accepted)})
+	}
+	seen.Signed, seen.Renewed, seen.ResourceVersion = now.Record, s.Seen.Now, after.ResourceVersion
+	s.Seen.Leases[now.Lease] = seen
+	return nil
 }
 
 // ReleaseReservations lets go of everything that the node holds. It is for a node

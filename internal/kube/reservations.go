@@ -91,8 +91,16 @@ func (c *Client) ChangeReservation(ctx context.Context, before, after *coordinat
 	})
 }
 
-// LetGo deletes a Lease and takes away what keeps it.
+// LetGo deletes a Lease and takes away what keeps it. One that knows what a key signed
+// stays, and is nobody's: whoever runs with the key next has to know.
 func (c *Client) LetGo(ctx context.Context, lease *coordinationv1.Lease) error {
+	if lease.Annotations[v1alpha1.AnnotationSigned] != "" && lease.DeletionTimestamp == nil {
+		after := lease.DeepCopy()
+		after.Spec.HolderIdentity = nil
+		delete(after.Annotations, v1alpha1.AnnotationHolder)
+		controllerutil.RemoveFinalizer(after, v1alpha1.FinalizerReservation)
+		return ignoreNotFound(c.ChangeReservation(ctx, lease, after))
+	}
 	if lease.DeletionTimestamp == nil {
 		if err := c.Delete(ctx, "Lease", lease); err != nil {
 			return ignoreNotFound(err)

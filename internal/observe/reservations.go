@@ -2,6 +2,7 @@ package observe
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -60,12 +61,21 @@ func leaseOf(ctx context.Context, k *kube.Client, node *v1alpha1.SeiNode, lease 
 		ResourceVersion: lease.ResourceVersion,
 		Bootstrapped:    types.UID(lease.Annotations[v1alpha1.AnnotationBootstrapped]),
 	}
+	// What cannot be read is as good as nothing; the next pass writes it anew.
+	_ = json.Unmarshal([]byte(lease.Annotations[v1alpha1.AnnotationSigned]), &found.Signed)
+	if lease.Spec.RenewTime != nil {
+		found.Renewed = lease.Spec.RenewTime.Time
+	}
 	if lease.Spec.HolderIdentity != nil {
 		found.Holder = types.UID(*lease.Spec.HolderIdentity)
 	}
 	var err error
 	if found.Recorded, err = recordedBy(ctx, k, node, lease.Name); err != nil || found.Holder == node.UID {
 		return found, err
+	}
+	if found.Holder == "" && found.HolderName == "" {
+		found.Abandoned = true // it was let go of
+		return found, nil
 	}
 	found.Abandoned, err = abandoned(ctx, k, found)
 	return found, err

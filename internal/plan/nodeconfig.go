@@ -90,7 +90,7 @@ func liveDocument(in Input) (seid.Intent, error) {
 // changes a field, it is no longer ours.
 func ownsDocument(in Input) bool {
 	owns, err := in.Seen.Owned.ConfigMap(in.Seen.NodeConfig).Is("data", nil, func(owned *corev1ac.ConfigMapApplyConfiguration) bool {
-		return len(owned.Data) > 0
+		return ownsDocumentEntry(owned.Data)
 	})
 	return err == nil && owns
 }

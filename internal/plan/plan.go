@@ -63,6 +63,11 @@ type Observation struct {
 	// Leases are the reservations that the node holds or wishes to, by name. One that
 	// is absent does not exist.
 	Leases map[string]Lease
+	// Tip is a height that the chain is known to have reached, by nodes of our own that
+	// verified it, and Witnesses are RPC servers of ours. They are looked for where a
+	// node signs.
+	Tip       int64
+	Witnesses []string
 }
 
 // Sidecar is what is known of the sidecar in Pod.

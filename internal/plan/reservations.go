@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -28,6 +29,10 @@ type Lease struct {
 	ResourceVersion string
 	// Bootstrapped is the node that was brought up on an imported volume.
 	Bootstrapped types.UID
+	// Signed is what is known of the signing key that is reserved, and Renewed when that
+	// was written.
+	Signed  SignRecord
+	Renewed time.Time
 }
 
 // Wish is something that a node has to have for itself alone.

@@ -93,7 +93,7 @@ func tampered(content seid.Intent) edit {
 func noDocument(in *Input) { in.Seen.NodeConfig = nil }
 
 func configMap(node *v1alpha1.SeiNode, content seid.Intent) *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: ownedMeta(node, render.NodeConfigName(node)), Data: render.NodeConfig(node, content).Data}
+	return &corev1.ConfigMap{ObjectMeta: ownedMeta(node, render.NodeConfigName(node)), Data: render.NodeConfig(node, content, "").Data}
 }
 
 // histories are the managed fields of a ConfigMap that we applied, before and after

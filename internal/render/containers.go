@@ -114,7 +114,7 @@ func (p pod) sidecarContainer() *corev1ac.ContainerApplyConfiguration {
 		envUserHome: userHome, envTemp: tempPath, envHome: seidHome,
 		envPort:   strconv.Itoa(int(p.sidecarPort())),
 		envUID:    string(p.node.UID),
-		envConfig: path.Join(configPath, documentKey),
+		envConfig: path.Join(configPath, DocumentEntry),
 		envSocket: socketPath,
 	}
 	container := ownContainer(ContainerSidecar, p.sidecarImage()).

@@ -38,7 +38,7 @@ func TestRenderedObjects(t *testing.T) {
 			want := render(t, test.node, test.settings)
 			document := want.Intent
 			document.Serial, document.Peers = 7, []string{"0123456789012345678901234567890123456789@peer.example.com:26656"}
-			objects := []any{want.StatefulSet, want.Service, NodeConfig(test.node, document)}
+			objects := []any{want.StatefulSet, want.Service, NodeConfig(test.node, document, "")}
 			if want.ProxyConfig != nil {
 				objects = append(objects, want.ProxyConfig)
 			}

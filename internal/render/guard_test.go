@@ -195,7 +195,7 @@ func TestGuardRefusesEveryDefect(t *testing.T) {
 			t.Helper()
 			for i, mounted := range containerOf(t, p, ContainerSidecar).VolumeMounts {
 				if mounted.Name == volumeNodeConfig {
-					containerOf(t, p, ContainerSidecar).VolumeMounts[i].SubPath = documentKey
+					containerOf(t, p, ContainerSidecar).VolumeMounts[i].SubPath = DocumentEntry
 				}
 			}
 		}, "the ConfigMap node-config is mounted into the container sei-sidecar by subPath"},

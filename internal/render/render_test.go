@@ -282,7 +282,7 @@ func TestDocumentComesBack(t *testing.T) {
 	node := everything()
 	document := render(t, node, settings()).Intent
 	document.Serial, document.Peers = 3, []string{"a@b:1"}
-	live := &corev1.ConfigMap{Data: NodeConfig(node, document).Data}
+	live := &corev1.ConfigMap{Data: NodeConfig(node, document, "").Data}
 	live.Namespace, live.Name = "sei", "node-config"
 	got, err := Document(live)
 	if err != nil {

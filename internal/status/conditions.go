@@ -181,7 +181,28 @@ func keyReady(in Input, kind v1alpha1.ConditionType, key plan.KeyKind) metav1.Co
 	case gate != nil:
 		return condition(kind, metav1.ConditionFalse, gate.Reason, gate.Message)
 	}
+	if key == plan.SigningKey && endsWith(in, v1alpha1.ReasonSignedElsewhere) {
+		return condition(kind, metav1.ConditionFalse, v1alpha1.ReasonSignedElsewhere, signedElsewhereMessage(in))
+	}
+	if why := in.Seen.Sidecar.Status.SignGuard.Message; key == plan.SigningKey && in.Seen.Sidecar.Connected && why != "" {
+		return condition(kind, metav1.ConditionTrue, v1alpha1.ReasonSignStateGuarded, why+" seid looks for signatures of its own key before it signs, and does not sign while it finds any.")
+	}
 	return condition(kind, metav1.ConditionTrue, v1alpha1.ReasonKeyValid, fmt.Sprintf("The %s is there and well-formed, and no other node uses it.", key))
+}
+
+// signedElsewhereMessage says what a person can do. That the sign state is accepted is the
+// last of it.
+func signedElsewhereMessage(in Input) string {
+	status, height := in.Seen.Sidecar.Status, int64(0)
+	if status.SignHeight != nil {
+		height = *status.SignHeight
+	}
+	message := fmt.Sprintf("seid found signatures of its own key in the last blocks, and does not sign. Stop the other signer for good: seid is tried again by itself. If there is none and the chain stands still, set the annotation %s=%d.",
+		v1alpha1.AnnotationAcceptSignState, height)
+	if why := status.SignGuard.Message; why != "" {
+		message += " " + why
+	}
+	return message
 }
 
 func stateSync(in Input) metav1.Condition {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
 	"github.com/sei-operator/sei-operator/internal/plan"
+	"github.com/sei-operator/sei-operator/internal/sidecar/api"
 )
 
 const (
@@ -89,6 +90,9 @@ func TestConditions(t *testing.T) {
 		"key: the Secret is being deleted":       {in: running(validator, key(plan.NodeKey, plan.Key{Problem: v1alpha1.ReasonSecretTerminating, Message: "It ends."})), kind: identity, status: no, reason: v1alpha1.ReasonSecretTerminating, says: []string{"It ends."}},
 		"key: none is named":                     {in: running(), kind: signing, status: no, reason: v1alpha1.ReasonNotConfigured, says: []string{"signing key"}},
 		"key: it is well":                        {in: running(validator, key(plan.SigningKey, plan.Key{})), kind: signing, status: yes, reason: v1alpha1.ReasonKeyValid, says: []string{"signing key"}},
+		"key: what was signed is not certain":    {in: running(validator, key(plan.SigningKey, plan.Key{}), guarded), kind: signing, status: yes, reason: v1alpha1.ReasonSignStateGuarded, says: []string{"height 5", "looks for"}},
+		"key: it signs elsewhere":                {in: running(validator, key(plan.SigningKey, plan.Key{}), guarded, refusedToSign, notReadyPod), kind: signing, status: no, reason: v1alpha1.ReasonSignedElsewhere, says: []string{"sei.io/accept-sign-state=5"}},
+		"key: it signs elsewhere, and is silent": {in: running(validator, key(plan.SigningKey, plan.Key{}), refusedToSign, notReadyPod), kind: signing, status: no, reason: v1alpha1.ReasonSignedElsewhere, says: []string{"Stop the other signer"}},
 		"key: the node's":                        {in: running(validator, key(plan.NodeKey, plan.Key{})), kind: identity, status: yes, reason: v1alpha1.ReasonKeyValid, says: []string{"node key"}},
 		"key: the keyring":                       {in: running(validator, key(plan.OperatorKeyring, plan.Key{})), kind: keyring, status: yes, reason: v1alpha1.ReasonKeyValid, says: []string{"operator keyring"}},
 		"key: it is missing":                     {in: running(validator, key(plan.NodeKey, plan.Key{Problem: v1alpha1.ReasonSecretNotFound, Message: "Create it."})), kind: identity, status: no, reason: v1alpha1.ReasonSecretNotFound, says: []string{"Create it."}},
@@ -132,4 +136,16 @@ func TestAConditionThatIsKeptIsAboutThisSpec(t *testing.T) {
 			t.Errorf("the condition is %+v", got)
 		}
 	}
+}
+
+// guarded says that the sign state may not know of all that the key signed.
+func guarded(in *Input) {
+	status := &in.Seen.Sidecar.Status
+	status.SignHeight, status.SignGuard = new(int64(5)), api.SignGuard{Reason: "SignStateBehind", Message: "The sign state is at height 5."}
+}
+
+// refusedToSign says that seid found signatures of its own key.
+func refusedToSign(in *Input) {
+	in.Seen.Sidecar.Status.Seid.State = api.SeidStopped
+	in.Seen.Sidecar.Status.Seid.LastExit.Cause = string(v1alpha1.ReasonSignedElsewhere)
 }

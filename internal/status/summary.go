@@ -179,7 +179,7 @@ func signedElsewhere(in Input) *verdict {
 	if !endsWith(in, v1alpha1.ReasonSignedElsewhere) {
 		return nil
 	}
-	return person(v1alpha1.ReasonSignedElsewhere, "seid found signatures of its own key in the last blocks that it did not make, and does not start: the key signs elsewhere, or did a moment ago. Find the other node with this key and stop it for good. seid starts by itself when the last blocks have no signature of the key.")
+	return person(v1alpha1.ReasonSignedElsewhere, "%s", signedElsewhereMessage(in))
 }
 
 // diskFull comes before what a full disk does to a pod: that does not stay up, or is not

@@ -57,6 +57,10 @@ func TestSummary(t *testing.T) {
 		"it is being deleted, and waits for a safe moment": {
 			in: running(deleted, unsafe), reason: v1alpha1.ReasonWaitingForSafeStop, says: []string{"state sync"},
 		},
+		"it signs elsewhere": {
+			in:      running(validator, key(plan.SigningKey, plan.Key{}), guarded, refusedToSign, crashing),
+			stalled: true, idle: true, reason: v1alpha1.ReasonSignedElsewhere, says: []string{"sei.io/accept-sign-state=5"},
+		},
 		"a key went away after the plan began": {
 			in: running(validator, key(plan.SigningKey, plan.Key{Problem: v1alpha1.ReasonSecretNotFound, Message: "It is gone."}),
 				doing(v1alpha1.PlanBootstrap), decided(plan.Continue, "", "")),
@@ -166,7 +170,7 @@ func TestSummary(t *testing.T) {
 			in: running(crashing, notReadyPod, sidecar(func(s *plan.Sidecar) {
 				s.Status.Seid = api.Seid{State: api.SeidUnknown, LastExit: api.Exit{Cause: "SignedElsewhere"}}
 			})),
-			stalled: true, idle: true, reason: v1alpha1.ReasonSignedElsewhere, says: []string{"stop it for good"},
+			stalled: true, idle: true, reason: v1alpha1.ReasonSignedElsewhere, says: []string{"Stop the other signer for good"},
 		},
 		"seid was parked when it was last heard of": {
 			in:    running(parkedFor("KeyIdentityChanged"), sidecar(func(s *plan.Sidecar) { s.Connected = false })),

@@ -143,7 +143,7 @@ func (s *baseline) make(ctx context.Context, node *v1alpha1.SeiNode) (*corev1.Pe
 	}
 	document := want.Intent
 	document.Serial = 1
-	for _, object := range []runtime.ApplyConfiguration{render.NodeConfig(node, document), want.Service, want.StatefulSet} {
+	for _, object := range []runtime.ApplyConfiguration{render.NodeConfig(node, document, ""), want.Service, want.StatefulSet} {
 		if err := s.api.Apply(ctx, object, client.FieldOwner(render.FieldManager), client.ForceOwnership); err != nil {
 			return nil, nil, fmt.Errorf("making %T: %w", object, err)
 		}

@@ -96,7 +96,15 @@ func (r *Reconciler) observe(ctx context.Context, node *v1alpha1.SeiNode) (*scop
 	}
 	if node.DeletionTimestamp != nil {
 		plan.Rebuild(s.Input)
-		return s, nil // no pod of it comes to be any more
+		if node.Spec.Validator != nil { // what it signed last is written down
+			s.Seen.Leases, err = observe.Leases(ctx, r.Tools.Kube, s.Input)
+		}
+		return s, err // no pod of it comes to be any more
+	}
+	if node.Spec.Validator != nil {
+		if s.Seen.Tip, s.Seen.Witnesses, err = observe.Tip(ctx, r.Tools.Kube, r.Tools.Agents, node); err != nil {
+			return nil, err
+		}
 	}
 	if s.Seen.Keys, err = r.keys.Look(ctx, r.Tools.Kube, node); err != nil {
 		return nil, err

@@ -1,0 +1,127 @@
+package plan
+
+import (
+	"strconv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/sei-operator/sei-operator/api/v1alpha1"
+	"github.com/sei-operator/sei-operator/internal/render"
+	"github.com/sei-operator/sei-operator/internal/sidecar/api"
+	"github.com/sei-operator/sei-operator/internal/signing"
+)
+
+// SignRecord is what the Lease of a signing key says of what the key signed. The
+// height never falls, except by a person's word.
+type SignRecord struct {
+	Height int64 `json:"height"`
+	// Volume is the uid of the claim on which that was seen.
+	Volume types.UID `json:"volume,omitempty"`
+	// Accepted is the height of the sign state that a person accepted last.
+	Accepted *int64 `json:"accepted,omitempty"`
+}
+
+// recordEvery is how often a Lease is written for a validator that signs all the time.
+const recordEvery = 10 * time.Minute
+
+// Recording is what to write into the Lease of the signing key.
+type Recording struct {
+	// Lease is its name; empty: nothing is to be written.
+	Lease  string
+	Record SignRecord
+	// After is when to look again.
+	After time.Duration
+}
+
+// RecordSigned decides what to write into the Lease of the key that the pod signs with.
+// Only a sign state that was written by this key on this volume is believed; what
+// another key, or another node, left on the volume says nothing.
+func RecordSigned(in Input) Recording {
+	status, name, lease, known := signingLease(in)
+	if !known {
+		return Recording{}
+	}
+	height, guard := *status.SignHeight, signing.Reason(status.SignGuard.Reason)
+	if accepted := acceptedSignState(in.Node); accepted != nil {
+		// Once: the same annotation does not accept what the volume is put back to later.
+		used := lease.Signed.Accepted != nil && *lease.Signed.Accepted == *accepted
+		if *accepted == height && guard != signing.Off && !used {
+			return Recording{Lease: name, Record: SignRecord{Height: height, Volume: in.Seen.Claim.UID, Accepted: accepted}}
+		}
+	} else if lease.Signed.Accepted != nil {
+		record := lease.Signed
+		record.Accepted = nil
+		return Recording{Lease: name, Record: record}
+	}
+	record := lease.Signed
+	record.Height, record.Volume = height, in.Seen.Claim.UID
+	first := lease.Signed.Height == 0 || lease.Signed.Volume != record.Volume
+	switch wait := recordEvery - in.Seen.Now.Sub(lease.Renewed); {
+	case !guard.Trusted() || height == 0 || height < lease.Signed.Height || height == lease.Signed.Height && !first:
+		return Recording{After: recordEvery}
+	case first, seidEnded(status.Seid), podGone(in), wait <= 0:
+		return Recording{Lease: name, Record: record, After: recordEvery}
+	default:
+		return Recording{After: wait}
+	}
+}
+
+// signingLease is the Lease of the key that the pod signs with, if that is this node's
+// and the sidecar tells how far it signed.
+func signingLease(in Input) (status api.Status, name string, lease Lease, known bool) {
+	status = in.Seen.Sidecar.Status
+	key := status.Approval.PublicKey
+	if !in.Seen.Sidecar.Connected || !status.Approved || key == "" || status.SigningPublicKey != key || status.SignHeight == nil || in.Seen.Claim == nil {
+		return status, "", Lease{}, false
+	}
+	name = newWish(v1alpha1.ReservationSigningKey, in.Node.Spec.ChainID, key).Name
+	lease = in.Seen.Leases[name]
+	return status, name, lease, lease.Holder == in.Node.UID
+}
+
+// seidEnded tells whether seid does not run, so that nothing more is signed for now.
+func seidEnded(seid api.Seid) bool {
+	return seid.State == api.SeidStopped || seid.State == api.SeidParked || seid.State == api.SeidWaiting
+}
+
+// acceptedSignState is the height of the sign state that a person accepts; nil: none.
+func acceptedSignState(node *v1alpha1.SeiNode) *int64 {
+	height, err := strconv.ParseInt(node.Annotations[v1alpha1.AnnotationAcceptSignState], 10, 64)
+	if err != nil || height < 0 {
+		return nil
+	}
+	return &height
+}
+
+// SigningEntry is what the pod is to be told of its signing key, which stands beside its
+// configuration; empty: nothing. It changes when the Lease does. What changes with the
+// chain is brought up to date only while no pod has read it.
+func SigningEntry(in Input) string {
+	told := ""
+	if in.Seen.NodeConfig != nil {
+		told = in.Seen.NodeConfig.Data[signing.File]
+	}
+	wish, wants := keyWish(in, SigningKey)
+	if !wants {
+		return told
+	}
+	record := in.Seen.Leases[wish.Name].Signed
+	known := signing.Known{PublicKey: wish.Identity, Height: record.Height, Tip: in.Seen.Tip, Witnesses: in.Seen.Witnesses}
+	known.Vouched = record.Height > 0 && in.Seen.Claim != nil && record.Volume == in.Seen.Claim.UID
+	if record.Accepted != nil && *record.Accepted == record.Height {
+		known.Accepted = record.Accepted
+	}
+	before, err := signing.Parse([]byte(told))
+	if before = before.Of(wish.Identity); err == nil {
+		known.Tip = max(known.Tip, before.Tip)
+	}
+	about := podGone(in) && !in.Node.Spec.Paused && known.Tip > before.Tip
+	if err == nil && before.SameBut(known) && !about {
+		return told
+	}
+	return known.Text()
+}
+
+// ownsDocumentEntry tells whether the document is among what is ours of a ConfigMap.
+func ownsDocumentEntry(data map[string]string) bool { return data[render.DocumentEntry] != "" }

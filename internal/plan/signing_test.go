@@ -1,0 +1,119 @@
+package plan
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sei-operator/sei-operator/api/v1alpha1"
+	"github.com/sei-operator/sei-operator/internal/sidecar/api"
+	"github.com/sei-operator/sei-operator/internal/signing"
+)
+
+// signed says how high the sign state is, and why seid would be guarded.
+func signed(height int64, guard signing.Reason) edit {
+	return sidecar(func(s *Sidecar) { s.Status.SignHeight, s.Status.SignGuard.Reason = &height, string(guard) })
+}
+
+// knows puts what is known into the Lease of the signing key, written this long ago.
+func knows(record SignRecord, ago time.Duration) edit {
+	return leased(v1alpha1.ReservationSigningKey, publicKey, Lease{Holder: nodeUID, Signed: record, Renewed: now.Add(-ago)})
+}
+
+func seidIs(state api.SeidState) edit {
+	return sidecar(func(s *Sidecar) { s.Status.Seid.State = state })
+}
+
+func acceptsSignState(height string) edit {
+	return annotated(v1alpha1.AnnotationAcceptSignState, height)
+}
+
+func TestWhatAKeySignedIsRecordedNowAndThen(t *testing.T) {
+	t.Parallel()
+	here := func(height int64) SignRecord { return SignRecord{Height: height, Volume: claimUID} }
+	with := func(height int64, accepted int64) SignRecord {
+		return SignRecord{Height: height, Volume: claimUID, Accepted: &accepted}
+	}
+	const often, seldom = time.Minute, time.Hour
+	for name, c := range map[string]struct {
+		in    Input
+		want  *SignRecord
+		after time.Duration
+	}{
+		"nothing was signed":              {in: signer(signed(0, signing.Fresh)), after: recordEvery},
+		"the first signature":             {in: signer(signed(5, signing.Off), knows(SignRecord{}, often)), want: new(here(5))},
+		"soon after":                      {in: signer(signed(9, signing.Off), knows(here(5), often)), after: recordEvery - often},
+		"later":                           {in: signer(signed(9, signing.Off), knows(here(5), seldom)), want: new(here(9))},
+		"later, and it signs no more":     {in: signer(signed(5, signing.Off), knows(here(5), seldom)), after: recordEvery},
+		"seid ended":                      {in: signer(signed(9, signing.Off), knows(here(5), often), seidIs(api.SeidStopped)), want: new(here(9))},
+		"the pod is on its way out":       {in: signer(signed(9, signing.Off), knows(here(5), often), onPod(endingPod)), want: new(here(9))},
+		"less than is known":              {in: signer(signed(4, signing.Behind), knows(here(5), seldom)), after: recordEvery},
+		"less, and a sidecar that errs":   {in: signer(signed(4, signing.Off), knows(here(5), seldom)), after: recordEvery},
+		"a sign state that is doubted":    {in: signer(signed(9, signing.Doubted), knows(here(5), seldom)), after: recordEvery},
+		"far behind, and its own":         {in: signer(signed(9, signing.FarBehind), knows(here(5), seldom)), want: new(here(9))},
+		"on another volume":               {in: signer(signed(5, signing.Off), knows(SignRecord{Height: 5, Volume: otherUID}, often)), want: new(here(5))},
+		"a Lease of another node":         {in: signer(signed(9, signing.Off), leasedTo(v1alpha1.ReservationSigningKey, publicKey, otherUID))},
+		"the sidecar does not tell":       {in: signer(knows(here(5), seldom))},
+		"the sidecar does not answer":     {in: signer(signed(9, signing.Off), knows(here(5), seldom), sidecar(func(s *Sidecar) { s.Connected = false }))},
+		"a person accepts it":             {in: signer(signed(4, signing.Behind), knows(here(9), often), acceptsSignState("4")), want: new(with(4, 4))},
+		"a person accepts a fresh one":    {in: signer(signed(0, signing.Fresh), knows(here(9), often), acceptsSignState("0")), want: new(with(0, 0))},
+		"a person accepts another":        {in: signer(signed(4, signing.Behind), knows(here(9), often), acceptsSignState("5")), after: recordEvery},
+		"what a person accepted is used":  {in: signer(signed(4, signing.Behind), knows(with(9, 4), often), acceptsSignState("4")), after: recordEvery},
+		"nothing is to be accepted":       {in: signer(signed(9, signing.Off), knows(here(9), often), acceptsSignState("9")), after: recordEvery},
+		"no height is accepted":           {in: signer(signed(4, signing.Behind), knows(here(9), often), acceptsSignState("all")), after: recordEvery},
+		"the annotation is gone":          {in: signer(signed(9, signing.Off), knows(with(9, 4), often)), want: new(here(9))},
+		"it signs on after it was accept": {in: signer(signed(9, signing.Off), knows(with(4, 4), seldom), acceptsSignState("4")), want: new(with(9, 4))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := RecordSigned(c.in)
+			if (got.Lease != "") != (c.want != nil) || c.want != nil && cmp.Diff(got.Record, *c.want) != "" || c.want == nil && got.After != c.after {
+				t.Errorf("got %+v, want %+v, after %s", got, c.want, c.after)
+			}
+		})
+	}
+}
+
+func tells(known signing.Known) edit {
+	return func(in *Input) { in.Seen.NodeConfig.Data[signing.File] = known.Text() }
+}
+
+func TestAPodIsToldWhatIsKnownOfItsKey(t *testing.T) {
+	t.Parallel()
+	at := func(tip int64) edit {
+		return func(in *Input) { in.Seen.Tip, in.Seen.Witnesses = tip, []string{"http://full.sei.svc:26657"} }
+	}
+	base := signing.Known{PublicKey: publicKey, Height: 5, Vouched: true}
+	for name, c := range map[string]struct {
+		in   Input
+		want signing.Known
+	}{
+		"for the first time":     {signer(knows(SignRecord{Height: 5, Volume: claimUID}, 0), at(7)), signing.Known{PublicKey: publicKey, Height: 5, Vouched: true, Tip: 7, Witnesses: []string{"http://full.sei.svc:26657"}}},
+		"on another volume":      {signer(knows(SignRecord{Height: 5, Volume: otherUID}, 0)), signing.Known{PublicKey: publicKey, Height: 5}},
+		"nothing":                {signer(), signing.Known{PublicKey: publicKey}},
+		"the tip moved":          {signer(knows(SignRecord{Height: 5, Volume: claimUID}, 0), tells(base), at(70)), base},
+		"the tip moved, no pod":  {signer(knows(SignRecord{Height: 5, Volume: claimUID}, 0), tells(base), at(70), noPod), signing.Known{PublicKey: publicKey, Height: 5, Vouched: true, Tip: 70, Witnesses: []string{"http://full.sei.svc:26657"}}},
+		"the tip moved, paused":  {signer(knows(SignRecord{Height: 5, Volume: claimUID}, 0), tells(base), at(70), noPod, paused), base},
+		"a node of ours is gone": {signer(knows(SignRecord{Height: 6, Volume: claimUID}, 0), tells(signing.Known{PublicKey: publicKey, Height: 5, Tip: 70})), signing.Known{PublicKey: publicKey, Height: 6, Vouched: true, Tip: 70}},
+		"it signed":              {signer(knows(SignRecord{Height: 6, Volume: claimUID}, 0), tells(base)), signing.Known{PublicKey: publicKey, Height: 6, Vouched: true}},
+		"of another key before":  {signer(knows(SignRecord{Height: 6, Volume: claimUID}, 0), tells(signing.Known{PublicKey: "other", Tip: 900})), signing.Known{PublicKey: publicKey, Height: 6, Vouched: true}},
+		"accepted":               {signer(knows(SignRecord{Height: 4, Volume: claimUID, Accepted: new(int64(4))}, 0), tells(base)), signing.Known{PublicKey: publicKey, Height: 4, Vouched: true, Accepted: new(int64(4))}},
+		"accepted long ago":      {signer(knows(SignRecord{Height: 6, Volume: claimUID, Accepted: new(int64(4))}, 0), tells(base)), signing.Known{PublicKey: publicKey, Height: 6, Vouched: true}},
+		"the Secret is gone":     {signer(tells(base), key(SigningKey, Key{Problem: v1alpha1.ReasonSecretNotFound})), base},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := signing.Parse([]byte(SigningEntry(c.in)))
+			if diff := cmp.Diff(c.want, got); diff != "" || err != nil {
+				t.Errorf("%v (-want +got):\n%s", err, diff)
+			}
+		})
+	}
+	if got := SigningEntry(running()); got != "" {
+		t.Errorf("a node that does not sign is told %s", got)
+	}
+	if got := SigningEntry(fresh()); got != "" {
+		t.Errorf("a node without a ConfigMap is told %s", got)
+	}
+}
