@@ -100,9 +100,12 @@ func TestDesiredRefuses(t *testing.T) {
 		return intent
 	}
 	tests := map[string]Intent{
-		"no mode of a node":       with(func(i *Intent) { i.Mode = "sentry" }),
-		"chain id of the node":    with(func(i *Intent) { i.ChainID = "" }),
-		"makes no snapshots":      with(func(i *Intent) { i.Mode = ModeSeed; i.SnapshotGeneration = &SnapshotGeneration{1, 1} }),
+		"no mode of a node":    with(func(i *Intent) { i.Mode = "sentry" }),
+		"chain id of the node": with(func(i *Intent) { i.ChainID = "" }),
+		"makes no snapshots": with(func(i *Intent) {
+			i.Mode = ModeSeed
+			i.SnapshotGeneration = &SnapshotGeneration{Interval: 1, KeepRecent: 1}
+		}),
 		"at least 1":              with(func(i *Intent) { i.SnapshotGeneration = &SnapshotGeneration{} }),
 		"comma or white space":    with(func(i *Intent) { i.Peers = []string{peerA + "," + peerB} }),
 		"no node id":              with(func(i *Intent) { i.Peers = []string{"a.test:26656"} }),
@@ -160,7 +163,8 @@ func TestParseIntent(t *testing.T) {
 		"externalAddress":"h:1","snapshotGeneration":{"interval":5,"keepRecent":2},"somethingNew":{}}`))
 	want := Intent{
 		Serial: 7, ChainID: "loop-1", Mode: ModeArchive, Overrides: map[string]string{"app.x": "1"}, Peers: []string{"a"},
-		ExternalAddress: "h:1", SnapshotGeneration: &SnapshotGeneration{5, 2},
+		ExternalAddress: "h:1", SnapshotGeneration: &SnapshotGeneration{Interval: 5, KeepRecent: 2},
+		Unknown: Unknown{"somethingNew": []byte("{}")},
 	}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v\n%s", err, diff)
@@ -194,7 +198,7 @@ func TestHash(t *testing.T) {
 		with(func(i *Intent) { i.Overrides["app.a"] = "2" }),
 		with(func(i *Intent) { delete(i.Overrides, "app.a") }),
 		with(func(i *Intent) { i.ExternalAddress = "x" }),
-		with(func(i *Intent) { i.SnapshotGeneration = &SnapshotGeneration{1, 1} }),
+		with(func(i *Intent) { i.SnapshotGeneration = &SnapshotGeneration{Interval: 1, KeepRecent: 1} }),
 	} {
 		if other == Hash(base) {
 			t.Errorf("change %d does not count", i)

@@ -15,6 +15,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -38,6 +39,9 @@ type Record struct {
 	Wishes string `json:"wishes,omitempty"`
 	// Document is the document itself; nil before the first one.
 	Document *seid.Intent `json:"document,omitempty"`
+	// NotKnown are the fields of the document that the sidecar which applied it did not
+	// know. A later one may, and has to apply it again.
+	NotKnown []string `json:"notKnown,omitempty"`
 	// Originals are the values that keys had before they were first set.
 	Originals seid.Originals `json:"originals"`
 }
@@ -47,6 +51,8 @@ type Outcome struct {
 	Serial  int64         `json:"serial"`
 	Hash    string        `json:"hash"`
 	Changes []seid.Change `json:"changes"`
+	// NotKnown are the fields of the document that were left out.
+	NotKnown []string `json:"notKnown,omitempty"`
 }
 
 // Configurator applies documents to the files of one home. It is safe for
@@ -140,7 +146,7 @@ func (c *Configurator) applyAgain(record Record, intent *seid.Intent) (Outcome, 
 		return Outcome{}, false, nil
 	}
 	wishes, err := seid.Wishes(*intent)
-	if err != nil || wishes == record.Wishes {
+	if err != nil || wishes == record.Wishes && slices.Equal(intent.NotKnown(), record.NotKnown) {
 		return Outcome{}, false, nil //nolint:nilerr // see above
 	}
 	outcome, err := c.apply(record, *intent, true)
@@ -223,11 +229,11 @@ func (c *Configurator) apply(record Record, intent seid.Intent, again bool) (Out
 	if err := seid.WriteFiles(c.home, after); err != nil {
 		return Outcome{}, err
 	}
-	done := Record{Serial: intent.Serial, Hash: seid.Hash(intent), Wishes: wishes, Document: &intent, Originals: originals}
+	done := Record{Serial: intent.Serial, Hash: seid.Hash(intent), Wishes: wishes, Document: &intent, NotKnown: intent.NotKnown(), Originals: originals}
 	if err := c.write(during, done); err != nil {
 		return Outcome{}, err
 	}
-	return Outcome{Serial: done.Serial, Hash: done.Hash, Changes: changes}, nil
+	return Outcome{Serial: done.Serial, Hash: done.Hash, Changes: changes, NotKnown: done.NotKnown}, nil
 }
 
 func (c *Configurator) read() (Record, error) {

@@ -19,6 +19,7 @@ const (
 	ReasonNotAsWanted           = "SeidNotAsWanted"
 	ReasonConfigUnreadable      = "ConfigurationUnreadable"
 	ReasonConfigNotApplied      = "ConfigurationNotApplied"
+	ReasonConfigNotKnown        = "ConfigurationNotKnown"
 )
 
 // longAfter is how long an act may take until it is worth telling.
@@ -54,6 +55,9 @@ func (n *Node) Node() server.Node {
 		view.Problems = append(view.Problems, api.Problem{Reason: ReasonConfigUnreadable, Message: err.Error()})
 	} else {
 		view.Config = api.Config{Hash: record.Hash, Serial: record.Serial}
+		if message := seid.NotKnownMessage(record.NotKnown); message != "" {
+			view.Problems = append(view.Problems, api.Problem{Reason: ReasonConfigNotKnown, Message: message})
+		}
 	}
 	return view
 }

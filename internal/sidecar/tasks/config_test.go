@@ -137,3 +137,18 @@ func TestDiscoverPeers(t *testing.T) {
 		t.Error("seid was restarted")
 	}
 }
+
+// TestConfigApplyTakesADocumentFromTheFuture, as the mounted one is taken; what is around
+// the document stays strict.
+func TestConfigApplyTakesADocumentFromTheFuture(t *testing.T) {
+	l := newWorld(t).live(nil)
+	params := `{"document":{"serial":2,"chainId":"sample-1","mode":"fullNode","tuning":{"cpus":4}}}`
+	got := done[ConfigApplyResult](l, TypeConfigApply, params)
+	want, err := seid.ParseIntent([]byte(`{"chainId":"sample-1","mode":"fullNode","tuning":{"cpus":4}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Serial != 2 || got.Hash != seid.Hash(want) || !strings.Contains(got.Note, "tuning") || !strings.Contains(got.Note, "older than the operator") {
+		t.Errorf("the result: %+v", got)
+	}
+}

@@ -50,7 +50,7 @@ func (t *tasks) configApply(_ context.Context, _ engine.Execution, p ConfigApply
 	if err != nil {
 		return nil, configFailure(err)
 	}
-	result := ConfigApplyResult{Changed: len(outcome.Changes) > 0, Serial: outcome.Serial, Hash: outcome.Hash}
+	result := ConfigApplyResult{Changed: len(outcome.Changes) > 0, Serial: outcome.Serial, Hash: outcome.Hash, Note: shortened(seid.NotKnownMessage(outcome.NotKnown))}
 	result.Changes, result.Omitted = listed(outcome.Changes)
 	return result, nil
 }

@@ -53,7 +53,7 @@ var bad = map[string][]string{
 	},
 	TypeConfigApply: {
 		`{}`, `{"document":null}`, `{"document":{"serial":0,"chainId":"a","mode":"seed"}}`, `{"document":{"serial":1,"mode":"seed"}}`,
-		`{"document":{"serial":1,"chainId":"a","mode":"seed","unknown":1}}`, `{"document":{"serial":1.5,"chainId":"a"}}`,
+		`{"document":{"serial":1.5,"chainId":"a"}}`,
 		`{"document":{"serial":1,"chainId":"a","overrides":{"` + strings.Repeat("k", 301) + `":""}}}`,
 		`{"document":{"serial":1,"chainId":"a","overrides":{"k":"` + strings.Repeat("v", maxText+1) + `"}}}`,
 		`{"document":{"serial":1,"chainId":"a","peers":["` + strings.Repeat("p", 301) + `"]}}`,
