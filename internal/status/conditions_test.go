@@ -105,6 +105,7 @@ func TestConditions(t *testing.T) {
 		"snapshot: enough witnesses":             {in: running(stateSynced(2)), kind: snapshot, status: yes, reason: v1alpha1.ReasonWitnessesFound, says: []string{"2 RPC servers"}},
 		"upgrade: none":                          {in: running(), kind: halt, status: no, reason: v1alpha1.ReasonNoUpgrade},
 		"upgrade: one is due":                    {in: running(upgrade(false)), kind: halt, status: no, reason: v1alpha1.ReasonUpgradePending, says: []string{`"v7"`, "height 100"}},
+		"upgrade: one is due, somewhere about":   {in: running(upgrade(false), rounded), kind: halt, status: no, reason: v1alpha1.ReasonUpgradePending, says: []string{`"v7"`, "due at about height 100."}},
 		"upgrade: seid halted for one":           {in: running(upgrade(true)), kind: halt, status: yes, reason: v1alpha1.ReasonUpgradeNeeded, says: []string{`"v7"`, "height 100", "spec.image"}},
 		"upgrade: nobody can tell, yet":          {in: running(silent), kind: halt, status: no, reason: v1alpha1.ReasonNoUpgrade},
 	} {

@@ -159,6 +159,9 @@ var unsafe = sidecar(func(s *plan.Sidecar) { s.Status.Seid.SafeToStop, s.Status.
 
 var holds = sidecar(func(s *plan.Sidecar) { s.Status.Held, s.Status.HeldReason = true, "the disk is being checked" })
 
+// rounded: the height of the upgrade is only near the right one.
+var rounded = sidecar(func(s *plan.Sidecar) { s.Status.Upgrade.Rounded = true })
+
 // upgrade is a halt for an upgrade, or one that is due.
 func upgrade(halted bool) edit {
 	return sidecar(func(s *plan.Sidecar) { s.Status.Upgrade = api.Upgrade{Name: "v7", Height: 100, Halted: halted} })

@@ -184,6 +184,10 @@ func TestSummary(t *testing.T) {
 			in:     running(upgrade(true), sidecar(func(s *plan.Sidecar) { s.Status.Seid.State = api.SeidRunning })),
 			reason: v1alpha1.ReasonUpgradeHalted, says: []string{"height 100", `"v7"`, "spec.image", "other validators"},
 		},
+		"it gets no block somewhere below an upgrade": {
+			in:     running(upgrade(true), rounded, sidecar(func(s *plan.Sidecar) { s.Status.Seid.State = api.SeidRunning })),
+			reason: v1alpha1.ReasonUpgradeHalted, says: []string{"for about height 100", `"v7"`},
+		},
 		"an upgrade is due": {
 			in: running(upgrade(false)), ready: true, idle: true, reason: v1alpha1.ReasonRunning,
 		},
