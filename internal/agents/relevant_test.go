@@ -18,12 +18,12 @@ var wakes = map[string]bool{
 	"Held": true, "HeldBy": true, "HeldReason": true, "HeldSince": true,
 	"NodeID": true, "SigningPublicKey": true, "Status": true,
 	"Problems.Message": true, "Problems.Reason": true,
-	"Seid.Instance": true, "Seid.LastExit.Cause": true, "Seid.LastExit.Code": true, "Seid.LastExit.Signal": true,
+	"Seid.Instance": true, "Seid.LastExit.Cause": true, "Seid.LastExit.Code": true, "Seid.LastExit.Signal": true, "Seid.LastExit.Message": true,
 	"Seid.LastExit.Time": true, "Seid.Message": true, "Seid.ParkedBecause": true, "Seid.Pid": true, "Seid.Progress": true, "Seid.RPC": true,
 	// The sidecar sees to it that they change rarely.
 	"Seid.Readiness.Message": true, "Seid.Readiness.Ready": true, "Seid.Readiness.Reason": true,
 	"Seid.SafeToStop": true, "Seid.Since": true, "Seid.State": true, "Seid.UnsafeBecause": true,
-	"Upgrade.Halted": true, "Upgrade.Height": true, "Upgrade.Info": true, "Upgrade.Name": true,
+	"Upgrade.Halted": true, "Upgrade.Height": true, "Upgrade.Info": true, "Upgrade.Name": true, "Upgrade.Rounded": true,
 
 	"SignGuard.Reason": true, "SignGuard.Message": true,
 
