@@ -116,8 +116,9 @@ type State struct {
 	Identity   Identity `json:"identity"`
 	SignHeight int64    `json:"signHeight"`
 
-	// Stops counts the stops that this supervisor has granted. A start or restart says
-	// how many its caller knew of.
+	// Stops goes up with every stop that this supervisor grants. It begins at a number of
+	// chance, so that what was known of another supervisor's stops never fits. A start or
+	// restart says which its caller knew of.
 	Stops int `json:"stops,omitempty"`
 
 	// Terminating: the supervisor is about to end and starts nothing any more.

@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"os"
 	"os/signal"
 	"slices"
@@ -49,9 +50,12 @@ func New(cfg Config) *Supervisor {
 		closing: make(chan struct{}),
 		changed: make(chan struct{}),
 	}
-	s.state = State{State: Waiting, Since: cfg.Clock.Now(), SafeToStop: true}
+	s.state = State{State: Waiting, Since: cfg.Clock.Now(), SafeToStop: true, Stops: rand.IntN(maxFirstStop)}
 	return s
 }
+
+// maxFirstStop leaves room to count, also for those who read numbers as floating-point.
+const maxFirstStop = 1 << 50
 
 // terminating are the signals that end the supervisor, and seid with it.
 var terminating = []os.Signal{unix.SIGTERM, unix.SIGINT}
