@@ -18,8 +18,9 @@ CODE_MODULES := . lab lab/devchain
 # with the race detector.
 TESTS := github.com/sei-operator/sei-operator/test
 # Without the race detector: whoever acts here does so on one goroutine, or is a program that
-# is built without it, such as the API server; it would only make the clients slow.
-WITHOUT_RACE := $(addprefix $(TESTS)/,faults access)
+# is built without it, such as the API server; it would only make the clients slow. Or it
+# is a search, which finds more the more it tries; its packages have tests of their own.
+WITHOUT_RACE := $(addprefix $(TESTS)/,faults access search)
 # Tests with a live chain. They come last and one after the other: what else happens on the
 # machine happens to the chain, too. What they test runs in containers of its own.
 ALONE := $(addprefix $(TESTS)/,e2e chaos)

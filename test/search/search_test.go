@@ -107,7 +107,10 @@ func (o *oracle) String() string {
 }
 
 // told is every durable change of a task.
-func (w *world) told(change engine.Change) { w.oracle.hears(change.Task) }
+func (w *world) told(change engine.Change) {
+	w.story.add("%s %s: %s %s", change.Task.Type, change.Task.ID.String()[:4], change.Task.Status, change.Task.Reason)
+	w.oracle.hears(change.Task)
+}
 
 // act is something that somebody does to the node.
 type act struct {
@@ -227,6 +230,7 @@ type outcome struct {
 	did       map[string]int
 	violation string
 	took      string
+	story     string
 }
 
 // run searches until the steps are done or the law is broken.
@@ -238,11 +242,13 @@ func (w *world) run(steps int) outcome {
 	result := outcome{did: map[string]int{}}
 	for result.steps < steps && w.oracle.found() == "" {
 		one := w.choose()
+		w.story.add("%s", one.name)
 		one.do(w)
 		result.steps++
 		result.did[one.name]++
 		time.Sleep(w.between())
 	}
+	result.story = w.story.String()
 	end()
 	w.killSidecar()
 	w.killSupervisor()
@@ -297,7 +303,7 @@ func TestAHeldNodeStaysStopped(t *testing.T) {
 			result := search(t, seed, budget(), none)
 			t.Logf("%d steps in %s: %s; %v", result.steps, time.Since(began).Round(time.Millisecond), result.took, result.did)
 			if result.violation != "" {
-				t.Errorf("after %d steps with seed %d: %s", result.steps, seed, result.violation)
+				t.Errorf("after %d steps with seed %d: %s\n%s", result.steps, seed, result.violation, result.story)
 			}
 		})
 	}

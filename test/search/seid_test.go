@@ -71,6 +71,7 @@ func (*node) Drain(<-chan time.Time) {}
 // container is one life of a supervisor. When it is killed, all in its container dies.
 type container struct {
 	*world
+	number int
 	socket *socket
 
 	mu     sync.Mutex

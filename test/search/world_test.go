@@ -39,6 +39,7 @@ type world struct {
 	clock    *steppingClock
 	tasks    *memory
 	oracle   oracle
+	story    story
 	random   *rand.Rand // of the acts alone
 	over     context.Context
 	running  sync.WaitGroup
@@ -126,6 +127,7 @@ func (w *world) newNode() *node {
 		n.closing = 5 * slow
 	}
 	w.living = n
+	w.story.add("seid %d starts", n.pid)
 	w.oracle.starts(n)
 	return n
 }
@@ -139,8 +141,8 @@ func (w *world) answers() bool {
 
 // supervise runs a supervisor, and the next one when it has ended, as the kubelet does.
 func (w *world) supervise() {
-	for w.over.Err() == nil {
-		c := &container{world: w, socket: newSocket()}
+	for number := 1; w.over.Err() == nil; number++ {
+		c := &container{world: w, number: number, socket: newSocket()}
 		signals := make(chan os.Signal, 32)
 		s := supervisor.New(supervisor.Config{
 			Socket: filepath.Join(string(w.home), "socket"), Home: string(w.home), Command: []string{"seid", "start"}, Env: []string{},
@@ -154,6 +156,7 @@ func (w *world) supervise() {
 		})
 		_, _ = s.Run(w.over) // one that was killed says that it could not start seid
 		c.kill(true)
+		w.story.add("supervisor %d has ended", number)
 		time.Sleep(w.pick(500 * time.Millisecond))
 	}
 }
@@ -262,7 +265,7 @@ func (w *world) dial(s *sidecar) (net.Conn, error) {
 		return nil, refused
 	}
 	w.mu.Lock()
-	caller, called := connect(w.chance, faults[w.sabotage](c))
+	caller, called := connect(w.chance, c.listen(faults[w.sabotage](c)))
 	after := delay(w.chance)
 	w.mu.Unlock()
 	s.calls = append(slices.DeleteFunc(s.calls, func(one *wire) bool {
