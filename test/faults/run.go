@@ -56,11 +56,14 @@ type run struct {
 	life      *life // nil while there is no operator
 
 	// Used by the goroutine of the run alone.
-	due        map[job]time.Time
-	failures   map[job]int
-	reconciles int
-	rests      int
-	deaf       map[string]int // by node: how many wishes there are that its sidecar cannot be reached
+	due map[job]time.Time
+	// idle counts the standing looks since the last write, which was the writesAtLook-th.
+	idle         map[job]int
+	writesAtLook int
+	failures     map[job]int
+	reconciles   int
+	rests        int
+	deaf         map[string]int // by node: how many wishes there are that its sidecar cannot be reached
 
 	mu         sync.Mutex
 	something  chan struct{} // has an element when something happened
@@ -82,7 +85,7 @@ func execute(t *testing.T, w *world, workload Workload, around wrap, where *poin
 		// It starts at the real time, which pods and their containers live by.
 		clock: clocktesting.NewFakePassiveClock(time.Now()), platform: platform.Default(),
 		deaf: map[string]int{},
-		due:  map[job]time.Time{}, failures: map[job]int{},
+		due:  map[job]time.Time{}, idle: map[job]int{}, failures: map[job]int{},
 		something: make(chan struct{}, 1), history: newHistory(), count: map[string]int{},
 	}
 	r.sidecars = nodes.Start(t, w.cluster, nodes.Options{Namespace: r.namespace})
@@ -231,17 +234,35 @@ func (r *run) requeue(work job, after time.Duration) {
 
 func (r *run) pass(d time.Duration) { r.clock.SetTime(r.clock.Now().Add(d)) }
 
+// A standing look is one that the operator asks for again and again, this rarely: a
+// validator's last signature is recorded at a slow pace for as long as it lives. One that
+// found nothing to do this often in a row is nothing to wait for.
+const (
+	standing      = 10 * time.Minute
+	standingLooks = 3
+)
+
 // advance moves the clock to the next moment at which the operator wants to look at
-// a node, and tells whether there is one.
+// a node, and tells whether there is one. Standing looks are left for later.
 func (r *run) advance() bool {
 	var next job
+	r.mu.Lock()
+	writes := len(r.writes)
+	r.mu.Unlock()
+	if writes != r.writesAtLook {
+		r.writesAtLook = writes
+		clear(r.idle)
+	}
 	for work, due := range r.due {
-		if next.controller == "" || due.Before(r.due[next]) {
+		if r.idle[work] < standingLooks && (next.controller == "" || due.Before(r.due[next])) {
 			next = work
 		}
 	}
 	if next.controller == "" {
 		return false
+	}
+	if r.due[next].Sub(r.clock.Now()) >= standing-atOnce {
+		r.idle[next]++
 	}
 	if due := r.due[next]; due.After(r.clock.Now()) {
 		r.clock.SetTime(due)
