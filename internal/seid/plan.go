@@ -56,7 +56,7 @@ func decodePlan(answer []byte) (*Upgrade, error) {
 	}
 	var plan Upgrade
 	err = eachField(inner, func(number protowire.Number, value uint64, content []byte) {
-		switch number {
+		switch int(number) {
 		case 1:
 			plan.Name = string(content)
 		case 3:

@@ -67,7 +67,7 @@ func TestReadinessIsToldCalmly(t *testing.T) {
 	n := New(Options{Home: seid.Home(t.TempDir()), Clock: clock, Consent: allowed})
 	n.connected = true
 	silent := func(time.Time) sample { return sample{} }
-	well := func(now time.Time) sample { return sampled(now, 100+int64(now.Unix()%1e6), 2, 0) }
+	well := func(now time.Time) sample { return sampled(now, 100+now.Unix()%1e6, 2, 0) }
 	lonely := func(now time.Time) sample { return sampled(now, 1e7, 0, 0) }
 	stalled := func(now time.Time) sample { return sampled(now, 2e7, 2, time.Hour) }
 	empty := func(now time.Time) sample { return sampled(now, 0, 2, 0) }

@@ -80,7 +80,8 @@ func upgradeOf(state supervisor.State, connected bool, sample sample, now time.T
 		return api.Upgrade{}
 	}
 	latest := sample.status.LatestBlockHeight
-	plan, next, rounded := sample.plan, false, false
+	plan := sample.plan
+	var next, rounded bool
 	if sample.planned {
 		if plan == nil || plan.Height <= latest {
 			return api.Upgrade{}

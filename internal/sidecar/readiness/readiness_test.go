@@ -67,14 +67,15 @@ func TestWhoMayBeReady(t *testing.T) {
 		}
 		got := Judge(f)
 		old := f.BlockAge > MaxBlockAge || f.Unmoved > MaxBlockAge
+		serves := f.Height > 0 && !f.Lagging && (f.Connected > 0 || f.Sole)
 		switch {
 		case got.Message == "" || got.Reason == "":
 			t.Errorf("%+v: %+v explains nothing", f, got)
-		case got.Ready && (f.Height == 0 || f.Lagging || f.Connected == 0 && !f.Sole):
+		case got.Ready && !serves:
 			t.Errorf("%+v is ready", f)
 		case got.Ready && old && max(f.Peer, f.Witness) > f.Height+1:
 			t.Errorf("%+v is ready, and others have more", f)
-		case !got.Ready && f.Height > 0 && !f.Lagging && f.Connected > 0 && !old:
+		case !got.Ready && serves && !old:
 			t.Errorf("%+v is not ready: %+v", f, got)
 		case got.Reason == NetworkStalled && (!got.Ready || !old):
 			t.Errorf("%+v: %+v", f, got)

@@ -87,10 +87,7 @@ func (t *tasks) configureGenesis(ctx context.Context, _ engine.Execution, p Conf
 	if err != nil {
 		return nil, err
 	}
-	if p.File == "" && p.URL == "" {
-		return t.keepGenesis(current, p)
-	}
-	if p.SHA256 != "" && current.is(p.SHA256) {
+	if p.File == "" && p.URL == "" || p.SHA256 != "" && current.is(p.SHA256) {
 		return t.keepGenesis(current, p) // nothing needs to be downloaded
 	}
 	hasData, err := t.Home.HasChainData()
@@ -112,10 +109,8 @@ func (t *tasks) configureGenesis(ctx context.Context, _ engine.Execution, p Conf
 	if fixed {
 		return nil, genesisFixed()
 	}
-	if !hasData {
-		if err := t.forgetGenesis(ctx, current); err != nil {
-			return nil, err
-		}
+	if err := t.forgetGenesis(ctx, hasData, current); err != nil {
+		return nil, err
 	}
 	if err := t.do("genesis file", staged.Commit); err != nil {
 		return nil, volumeError(err)
@@ -124,10 +119,13 @@ func (t *tasks) configureGenesis(ctx context.Context, _ engine.Execution, p Conf
 }
 
 // forgetGenesis takes away what seid derived from the genesis file that is about to
-// be replaced: it would go on from that, and never read the new one. There are no
-// blocks on the volume then. It is moved and not removed, in case somebody knows
+// be replaced: it would go on from that, and never read the new one. Where there are
+// blocks on the volume nothing is touched. It is moved and not removed, in case somebody knows
 // better; and it comes first, so that a crash leaves nothing that does not fit together.
-func (t *tasks) forgetGenesis(ctx context.Context, replaced *foundGenesis) error {
+func (t *tasks) forgetGenesis(ctx context.Context, hasData bool, replaced *foundGenesis) error {
+	if hasData {
+		return nil
+	}
 	opened, err := t.Home.HasStores()
 	if err != nil {
 		return volumeError(err)

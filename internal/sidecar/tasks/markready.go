@@ -34,26 +34,7 @@ type MarkReadyResult struct {
 // markReady approves what seid's parent sees, not what somebody believes to be
 // there: the signing key is mounted only where seid runs.
 func (t *tasks) markReady(ctx context.Context, _ engine.Execution, p MarkReady) (any, error) {
-	var seen supervisor.Identity
-	lack := obstacle{errNotAsked}
-	err := t.await(ctx, func(state supervisor.State, err error) (bool, error) {
-		if t.Consent.State().Held {
-			return false, held()
-		}
-		if err != nil {
-			lack.is(err)
-			return false, nil
-		}
-		if err := expect(p, state.Identity); err != nil {
-			return false, err
-		}
-		lack.is(errors.New("the supervisor sees no node key"))
-		seen = state.Identity
-		return seen.NodeID != "", nil
-	})
-	if ctx.Err() != nil && err != nil {
-		return nil, fmt.Errorf("the node was not approved, because its identity is not known: %w (%w)", lack.err, err)
-	}
+	seen, err := t.expected(ctx, p)
 	if err != nil {
 		return nil, err
 	}
@@ -82,6 +63,30 @@ func (t *tasks) markReady(ctx context.Context, _ engine.Execution, p MarkReady) 
 	}
 	same := before.Approved && before.Approval.PublicKey == p.PublicKey && before.Approval.NodeID == seen.NodeID
 	return MarkReadyResult{Changed: !same, PublicKey: p.PublicKey, NodeID: seen.NodeID}, nil
+}
+
+// expected waits until the supervisor tells who the node is, and compares.
+func (t *tasks) expected(ctx context.Context, p MarkReady) (seen supervisor.Identity, err error) {
+	lack := obstacle{errNotAsked}
+	err = t.await(ctx, func(state supervisor.State, err error) (bool, error) {
+		if t.Consent.State().Held {
+			return false, held()
+		}
+		if err != nil {
+			lack.is(err)
+			return false, nil
+		}
+		if err := expect(p, state.Identity); err != nil {
+			return false, err
+		}
+		lack.is(errors.New("the supervisor sees no node key"))
+		seen = state.Identity
+		return seen.NodeID != "", nil
+	})
+	if ctx.Err() != nil && err != nil {
+		return seen, fmt.Errorf("the node was not approved, because its identity is not known: %w (%w)", lack.err, err)
+	}
+	return seen, err
 }
 
 // signed is the height of the sign state. On a volume that comes to this node or to this
