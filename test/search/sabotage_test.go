@@ -48,7 +48,7 @@ func (c *container) startInstead(request []byte) []byte {
 	if err != nil {
 		return request
 	}
-	defer parsed.Body.Close() //nolint:errcheck // it is in memory
+	defer parsed.Body.Close()
 	var restart supervisor.RestartRequest
 	if json.NewDecoder(parsed.Body).Decode(&restart) != nil {
 		return request

@@ -132,7 +132,7 @@ var acts = []act{
 	// As the operator does it.
 	{"hold and stop", 8, func(w *world) {
 		w.hold()
-		time.Sleep(time.Duration(w.random.Int64N(int64(20 * time.Millisecond))))
+		pass(time.Duration(w.random.Int64N(int64(20 * time.Millisecond))))
 		w.stop()
 	}, false},
 	{"release", 22, func(w *world) {
@@ -246,14 +246,14 @@ func (w *world) run(steps int) outcome {
 		one.do(w)
 		result.steps++
 		result.did[one.name]++
-		time.Sleep(w.between())
+		pass(w.between())
 	}
 	result.story = w.story.String()
 	end()
 	w.killSidecar()
 	w.killSupervisor()
 	w.running.Wait()
-	time.Sleep(time.Hour) // what is still under way arrives
+	pass(time.Hour) // what is still under way arrives
 	result.violation = w.oracle.found()
 	result.took = w.String()
 	return result
@@ -262,7 +262,7 @@ func (w *world) run(steps int) outcome {
 // volume is a directory in memory where there is one: nothing here is about the disk.
 func volume(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "search")
+	dir, err := os.MkdirTemp("/dev/shm", "search") //nolint:usetesting // the usual one is on a disk, and a hundred thousand steps sync files
 	if err != nil {
 		return t.TempDir()
 	}

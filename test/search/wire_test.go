@@ -49,7 +49,7 @@ func newWire(in, out net.Conn, random *rand.Rand, edit func([]byte) []byte) *wir
 
 // carry delivers what was written, each piece after its time.
 func (w *wire) carry() {
-	defer w.out.Close() //nolint:errcheck // a pipe
+	defer w.out.Close()
 	for {
 		w.mu.Lock()
 		var next []byte
@@ -60,7 +60,7 @@ func (w *wire) carry() {
 		w.mu.Unlock()
 		switch {
 		case next != nil:
-			time.Sleep(delay(w.random))
+			pass(delay(w.random))
 			if w.edit != nil {
 				next = w.edit(next)
 			}
@@ -68,7 +68,7 @@ func (w *wire) carry() {
 				return
 			}
 		case closed:
-			time.Sleep(delay(w.random))
+			pass(delay(w.random))
 			return
 		default:
 			<-w.wake
@@ -224,12 +224,12 @@ func (w *world) dialSeid(_ context.Context, _, _ string) (net.Conn, error) {
 	}
 	ours, theirs := net.Pipe()
 	go func() {
-		defer theirs.Close() //nolint:errcheck // a pipe
+		defer theirs.Close()
 		request, err := http.ReadRequest(bufio.NewReader(theirs))
 		if err != nil {
 			return
 		}
-		if response, err := w.rpc(request); err == nil {
+		if response, err := w.rpc(request); err == nil { //nolint:bodyclose // it is in memory, and written out here
 			response.Close = true
 			_ = response.Write(theirs)
 		}

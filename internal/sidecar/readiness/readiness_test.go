@@ -65,20 +65,28 @@ func TestWhoMayBeReady(t *testing.T) {
 			Lagging: rapid.Bool().Draw(t, "lagging"), Sole: rapid.Bool().Draw(t, "sole"),
 			Connected: rapid.IntRange(0, 2).Draw(t, "connected"), Known: rapid.IntRange(0, 2).Draw(t, "known"),
 		}
-		got := Judge(f)
-		old := f.BlockAge > MaxBlockAge || f.Unmoved > MaxBlockAge
-		serves := f.Height > 0 && !f.Lagging && (f.Connected > 0 || f.Sole)
-		switch {
-		case got.Message == "" || got.Reason == "":
-			t.Errorf("%+v: %+v explains nothing", f, got)
-		case got.Ready && !serves:
-			t.Errorf("%+v is ready", f)
-		case got.Ready && old && max(f.Peer, f.Witness) > f.Height+1:
-			t.Errorf("%+v is ready, and others have more", f)
-		case !got.Ready && serves && !old:
-			t.Errorf("%+v is not ready: %+v", f, got)
-		case got.Reason == NetworkStalled && (!got.Ready || !old):
-			t.Errorf("%+v: %+v", f, got)
-		}
+		promised(t, f, Judge(f))
 	})
+}
+
+func promised(t *rapid.T, f Facts, got Verdict) {
+	old := max(f.BlockAge, f.Unmoved) > MaxBlockAge
+	behind := old && max(f.Peer, f.Witness) > f.Height+1
+	switch {
+	case got.Message == "" || got.Reason == "":
+		t.Errorf("%+v: %+v explains nothing", f, got)
+	case got.Ready && !serves(f):
+		t.Errorf("%+v is ready", f)
+	case got.Ready && behind:
+		t.Errorf("%+v is ready, and others have more", f)
+	case !got.Ready && serves(f) && !old:
+		t.Errorf("%+v is not ready: %+v", f, got)
+	case got.Reason == NetworkStalled && (!got.Ready || !old):
+		t.Errorf("%+v: %+v", f, got)
+	}
+}
+
+// serves tells whether a node has blocks, is near its peers and has one.
+func serves(f Facts) bool {
+	return f.Height > 0 && !f.Lagging && (f.Connected > 0 || f.Sole)
 }
