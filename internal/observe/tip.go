@@ -18,7 +18,10 @@ import (
 const maxWitnesses = 3
 
 // Tip is how far our own nodes of a chain are that are ready, and those of them that
-// answer for others. They verify what they follow, so nobody has to be believed.
+// answer for others. They verify what they follow, so nobody has to be believed; but those
+// of another namespace may be somebody else's, with a chain of their own under the same
+// name, and what they say of the tip does not count. A signature that they show does,
+// because nobody can forge it.
 func Tip(ctx context.Context, k *kube.Client, fleet *agents.Fleet, node *v1alpha1.SeiNode) (tip int64, witnesses []string, err error) {
 	nodes, err := k.Chain(ctx, node.Spec.ChainID)
 	if err != nil {
@@ -29,7 +32,7 @@ func Tip(ctx context.Context, k *kube.Client, fleet *agents.Fleet, node *v1alpha
 		if other.UID == node.UID || !meta.IsStatusConditionTrue(other.Status.Conditions, string(v1alpha1.ConditionReady)) {
 			continue
 		}
-		if view := fleet.View(types.NamespacedName{Namespace: other.Namespace, Name: other.Name}); view.Connected {
+		if view := fleet.View(types.NamespacedName{Namespace: other.Namespace, Name: other.Name}); view.Connected && other.Namespace == node.Namespace {
 			tip = max(tip, view.Status.Height)
 		}
 		if other.Spec.FullNode != nil || other.Spec.Archive != nil {

@@ -108,19 +108,32 @@ func SigningEntry(in Input) string {
 	}
 	record := in.Seen.Leases[wish.Name].Signed
 	known := signing.Known{PublicKey: wish.Identity, Height: record.Height, Tip: in.Seen.Tip, Witnesses: in.Seen.Witnesses}
-	known.Vouched = record.Height > 0 && in.Seen.Claim != nil && record.Volume == in.Seen.Claim.UID
-	if record.Accepted != nil && *record.Accepted == record.Height {
-		known.Accepted = record.Accepted
+	here := in.Seen.Claim != nil && record.Volume == in.Seen.Claim.UID
+	known.Vouched = here && record.Height > 0
+	if here {
+		known.Accepted = stillAccepted(in.Node, record)
 	}
 	before, err := signing.Parse([]byte(told))
-	if before = before.Of(wish.Identity); err == nil {
-		known.Tip = max(known.Tip, before.Tip)
+	if before = before.Of(wish.Identity); known.Tip == 0 {
+		known.Tip = before.Tip
 	}
-	about := podGone(in) && !in.Node.Spec.Paused && known.Tip > before.Tip
+	// Few blocks decide nothing, and a node that cannot start would be told of each.
+	about := podGone(in) && !in.Node.Spec.Paused && known.Tip-before.Tip > signing.Window
 	if err == nil && before.SameBut(known) && !about {
 		return told
 	}
 	return known.Text()
+}
+
+// stillAccepted is the height of the sign state that a person accepted and still accepts;
+// nil: none. A Lease outlives the annotation, and what was accepted once must not turn the
+// guard off for another node or volume.
+func stillAccepted(node *v1alpha1.SeiNode, record SignRecord) *int64 {
+	accepted := acceptedSignState(node)
+	if accepted == nil || record.Accepted == nil || *accepted != *record.Accepted || *accepted != record.Height {
+		return nil
+	}
+	return accepted
 }
 
 // ownsDocumentEntry tells whether the document is among what is ours of a ConfigMap.

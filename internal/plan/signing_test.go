@@ -89,18 +89,21 @@ func TestAPodIsToldWhatIsKnownOfItsKey(t *testing.T) {
 		in   Input
 		want signing.Known
 	}{
-		"for the first time":     {signer(knows(SignRecord{Height: 5, Volume: claimUID}, 0), at(7)), signing.Known{PublicKey: publicKey, Height: 5, Vouched: true, Tip: 7, Witnesses: []string{"http://full.sei.svc:26657"}}},
-		"on another volume":      {signer(knows(SignRecord{Height: 5, Volume: otherUID}, 0)), signing.Known{PublicKey: publicKey, Height: 5}},
-		"nothing":                {signer(), signing.Known{PublicKey: publicKey}},
-		"the tip moved":          {signer(knows(SignRecord{Height: 5, Volume: claimUID}, 0), tells(base), at(70)), base},
-		"the tip moved, no pod":  {signer(knows(SignRecord{Height: 5, Volume: claimUID}, 0), tells(base), at(70), noPod), signing.Known{PublicKey: publicKey, Height: 5, Vouched: true, Tip: 70, Witnesses: []string{"http://full.sei.svc:26657"}}},
-		"the tip moved, paused":  {signer(knows(SignRecord{Height: 5, Volume: claimUID}, 0), tells(base), at(70), noPod, paused), base},
-		"a node of ours is gone": {signer(knows(SignRecord{Height: 6, Volume: claimUID}, 0), tells(signing.Known{PublicKey: publicKey, Height: 5, Tip: 70})), signing.Known{PublicKey: publicKey, Height: 6, Vouched: true, Tip: 70}},
-		"it signed":              {signer(knows(SignRecord{Height: 6, Volume: claimUID}, 0), tells(base)), signing.Known{PublicKey: publicKey, Height: 6, Vouched: true}},
-		"of another key before":  {signer(knows(SignRecord{Height: 6, Volume: claimUID}, 0), tells(signing.Known{PublicKey: "other", Tip: 900})), signing.Known{PublicKey: publicKey, Height: 6, Vouched: true}},
-		"accepted":               {signer(knows(SignRecord{Height: 4, Volume: claimUID, Accepted: new(int64(4))}, 0), tells(base)), signing.Known{PublicKey: publicKey, Height: 4, Vouched: true, Accepted: new(int64(4))}},
-		"accepted long ago":      {signer(knows(SignRecord{Height: 6, Volume: claimUID, Accepted: new(int64(4))}, 0), tells(base)), signing.Known{PublicKey: publicKey, Height: 6, Vouched: true}},
-		"the Secret is gone":     {signer(tells(base), key(SigningKey, Key{Problem: v1alpha1.ReasonSecretNotFound})), base},
+		"for the first time":                    {signer(knows(SignRecord{Height: 5, Volume: claimUID}, 0), at(7)), signing.Known{PublicKey: publicKey, Height: 5, Vouched: true, Tip: 7, Witnesses: []string{"http://full.sei.svc:26657"}}},
+		"on another volume":                     {signer(knows(SignRecord{Height: 5, Volume: otherUID}, 0)), signing.Known{PublicKey: publicKey, Height: 5}},
+		"nothing":                               {signer(), signing.Known{PublicKey: publicKey}},
+		"the tip moved":                         {signer(knows(SignRecord{Height: 5, Volume: claimUID}, 0), tells(base), at(70)), base},
+		"the tip moved, no pod":                 {signer(knows(SignRecord{Height: 5, Volume: claimUID}, 0), tells(base), at(700), noPod), signing.Known{PublicKey: publicKey, Height: 5, Vouched: true, Tip: 700, Witnesses: []string{"http://full.sei.svc:26657"}}},
+		"a few blocks, no pod":                  {signer(knows(SignRecord{Height: 5, Volume: claimUID}, 0), tells(base), at(signing.Window), noPod), base},
+		"the tip moved, paused":                 {signer(knows(SignRecord{Height: 5, Volume: claimUID}, 0), tells(base), at(70), noPod, paused), base},
+		"a node of ours is gone":                {signer(knows(SignRecord{Height: 6, Volume: claimUID}, 0), tells(signing.Known{PublicKey: publicKey, Height: 5, Tip: 70})), signing.Known{PublicKey: publicKey, Height: 6, Vouched: true, Tip: 70}},
+		"it signed":                             {signer(knows(SignRecord{Height: 6, Volume: claimUID}, 0), tells(base)), signing.Known{PublicKey: publicKey, Height: 6, Vouched: true}},
+		"of another key before":                 {signer(knows(SignRecord{Height: 6, Volume: claimUID}, 0), tells(signing.Known{PublicKey: "other", Tip: 900})), signing.Known{PublicKey: publicKey, Height: 6, Vouched: true}},
+		"accepted once, and nobody says so now": {signer(knows(SignRecord{Height: 4, Volume: claimUID, Accepted: new(int64(4))}, 0), tells(base)), signing.Known{PublicKey: publicKey, Height: 4, Vouched: true}},
+		"accepted of another volume":            {signer(knows(SignRecord{Height: 4, Volume: "another", Accepted: new(int64(4))}, 0), acceptsSignState("4"), tells(base)), signing.Known{PublicKey: publicKey, Height: 4}},
+		"accepted":                              {signer(knows(SignRecord{Height: 4, Volume: claimUID, Accepted: new(int64(4))}, 0), acceptsSignState("4"), tells(base)), signing.Known{PublicKey: publicKey, Height: 4, Vouched: true, Accepted: new(int64(4))}},
+		"accepted long ago":                     {signer(knows(SignRecord{Height: 6, Volume: claimUID, Accepted: new(int64(4))}, 0), tells(base)), signing.Known{PublicKey: publicKey, Height: 6, Vouched: true}},
+		"the Secret is gone":                    {signer(tells(base), key(SigningKey, Key{Problem: v1alpha1.ReasonSecretNotFound})), base},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

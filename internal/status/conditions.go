@@ -193,12 +193,12 @@ func keyReady(in Input, kind v1alpha1.ConditionType, key plan.KeyKind) metav1.Co
 // signedElsewhereMessage says what a person can do. That the sign state is accepted is the
 // last of it.
 func signedElsewhereMessage(in Input) string {
-	status, height := in.Seen.Sidecar.Status, int64(0)
+	status := in.Seen.Sidecar.Status
+	message := "seid found signatures of its own key in the last blocks, and does not sign. Stop the other signer for good: seid is tried again by itself."
+	// Without the height nothing is offered: a wrong one would accept another sign state later.
 	if status.SignHeight != nil {
-		height = *status.SignHeight
+		message += fmt.Sprintf(" If there is none and the chain stands still, set the annotation %s=%d.", v1alpha1.AnnotationAcceptSignState, *status.SignHeight)
 	}
-	message := fmt.Sprintf("seid found signatures of its own key in the last blocks, and does not sign. Stop the other signer for good: seid is tried again by itself. If there is none and the chain stands still, set the annotation %s=%d.",
-		v1alpha1.AnnotationAcceptSignState, height)
 	if why := status.SignGuard.Message; why != "" {
 		message += " " + why
 	}

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -17,10 +18,13 @@ import (
 // ErrForbidden is the refusal of an address.
 var ErrForbidden = errors.New("downloads from this machine or its link are not allowed")
 
-// Check refuses loopback, link-local and unspecified addresses.
+// metadata are addresses of clouds' metadata services that are not link-local.
+var metadata = []netip.Addr{netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("100.100.100.200")}
+
+// Check refuses loopback, link-local and unspecified addresses, and metadata services.
 func Check(address netip.Addr) error {
 	address = address.Unmap()
-	if address.IsLoopback() || address.IsLinkLocalUnicast() || address.IsLinkLocalMulticast() || address.IsInterfaceLocalMulticast() || address.IsUnspecified() {
+	if slices.Contains(metadata, address) || address.IsLoopback() || address.IsLinkLocalUnicast() || address.IsLinkLocalMulticast() || address.IsInterfaceLocalMulticast() || address.IsUnspecified() {
 		return fmt.Errorf("%s: %w", address, ErrForbidden)
 	}
 	return nil

@@ -113,7 +113,7 @@ func (n *Node) believe(next sample) {
 	tell := n.told
 	if n.connected {
 		verdict, certain := judge(n.state, wanted, next, n.watch, now)
-		if verdict.Reason == readiness.NotAnswering && !n.search.first.IsZero() && now.Sub(n.search.first) >= searchTold {
+		if verdict.Reason == readiness.NotAnswering && n.state.SnapshotSearch != nil && !n.search.first.IsZero() && now.Sub(n.search.first) >= searchTold {
 			verdict, certain = n.search.verdict(now), true
 		}
 		tell = n.told.next(verdict, certain, now)

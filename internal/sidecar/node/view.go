@@ -41,14 +41,22 @@ func (n *Node) Node() server.Node {
 		Upgrade:          upgrade,
 		SigningPublicKey: state.Identity.PublicKey,
 	}
+	signed := state.SignHeight
+	if !connected && n.opts.Signer != nil {
+		// A seid that ends takes its parent with it, and that is when it matters what it
+		// signed last.
+		signed = max(signed, n.opts.Signer.Height())
+	}
+	if connected || signed > 0 {
+		view.SignHeight = &signed
+	}
 	if connected {
-		view.SignHeight = new(state.SignHeight)
 		view.Seid.Readiness = readinessOf(told)
 	}
 	if sample.status != nil {
 		view.Height = sample.status.LatestBlockHeight
 	}
-	reason, why := n.opts.Signer.Guard(n.opts.Consent.State(), state.SignHeight)
+	reason, why := n.opts.Signer.Guard(n.opts.Consent.State(), signed)
 	view.SignGuard = api.SignGuard{Reason: string(reason), Message: why}
 	view.NodeID, view.NodeIDProblem = n.nodeID(state)
 	if record, err := n.opts.Config.Record(); err != nil {

@@ -48,9 +48,9 @@ type Signer struct {
 	// mounted is what the operator was last seen to know.
 	mounted signing.Known
 	// proven is the highest height at which a commit proves a signature, and of which
-	// key; asked whether anybody was asked for one.
-	proven signing.Known
-	asked  string
+	// key; answered is the key of which a witness was asked and has answered.
+	proven   signing.Known
+	answered string
 	// noted is when what was signed was last written down.
 	noted time.Time
 }
@@ -95,7 +95,7 @@ func (s *Signer) Prepare(ctx context.Context, allowed consent.State) {
 		return
 	}
 	s.read()
-	key, height := allowed.Approval.PublicKey, s.height()
+	key, height := allowed.Approval.PublicKey, s.Height()
 	limits := s.limits(*allowed.Approval)
 	if limits.Accepts(height) {
 		s.accept(key, height)
@@ -110,21 +110,24 @@ func (s *Signer) Prepare(ctx context.Context, allowed consent.State) {
 	}
 }
 
-// mayAsk tells whether the witnesses are asked: at the first start of a pod, and as
-// long as nobody vouches for the volume.
+// mayAsk tells whether the witnesses are asked: at each start of a pod until one has
+// answered, and as long as nobody vouches for the volume.
 func (s *Signer) mayAsk(key string, reason signing.Reason) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	first := s.asked != key
-	s.asked = key
-	return first || reason == signing.Doubted
+	return s.answered != key || reason == signing.Doubted
 }
 
 func (s *Signer) ask(ctx context.Context, key string) {
 	s.mu.Lock()
 	witnesses := s.mounted.Of(key).Witnesses
 	s.mu.Unlock()
-	height := s.witnessed(ctx, key, witnesses)
+	height, answered := s.witnessed(ctx, key, witnesses)
+	if answered {
+		s.mu.Lock()
+		s.answered = key
+		s.mu.Unlock()
+	}
 	if height == 0 {
 		return
 	}
@@ -180,8 +183,8 @@ func (s *Signer) Guard(allowed consent.State, height int64) (reason signing.Reas
 	return limits.Guard(height), limits.Explain(height)
 }
 
-// height is that of the sign state; 0 when nobody can tell.
-func (s *Signer) height() int64 {
+// Height is that of the sign state; 0 when nobody can tell.
+func (s *Signer) Height() int64 {
 	state, err := seid.ReadSignState(s.opts.Home.SignState())
 	if err != nil {
 		return 0

@@ -183,6 +183,22 @@ func TestWitnessesAreAskedOnce(t *testing.T) {
 	}
 }
 
+// A network that was not up at the first start is no answer.
+func TestWitnessesThatWereNotThereAreAskedAgain(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.approve(0)
+	there := r.witness()
+	r.write("config/config.toml", "[statesync]\nrpc-servers = \"http://127.0.0.1:1\"\n")
+	if got := r.guard(proven - 1); got != signing.Off {
+		t.Fatalf("nobody answers, and the guard is %q", got)
+	}
+	r.write("config/config.toml", "[statesync]\nrpc-servers = \""+there+"\"\n")
+	if got := r.guard(proven - 1); got != signing.Behind {
+		t.Errorf("it is proven that the key signed more, and the guard is %q", got)
+	}
+}
+
 // A volume that nobody vouches for may be started long after the first time.
 func TestWitnessesAreAskedWhileTheSignStateIsDoubted(t *testing.T) {
 	t.Parallel()

@@ -20,20 +20,21 @@ const (
 )
 
 // witnessed is the highest height at which a witness has a signature of this key; 0:
-// none has, or none answers. A signature is a proof, whoever shows it, and all else
+// none has. It tells whether any answered: a network that is not up yet says nothing. A signature is a proof, whoever shows it, and all else
 // that a witness says is not listened to: a liar must not keep a validator down.
-func (s *Signer) witnessed(ctx context.Context, key string, witnesses []string) int64 {
+func (s *Signer) witnessed(ctx context.Context, key string, witnesses []string) (height int64, answered bool) {
 	chain := ""
 	if s.opts.ChainID != nil {
 		chain = s.opts.ChainID()
 	}
 	witnesses = append(slices.Clone(witnesses), stateSyncServers(s.opts.Home)...)
 	if chain == "" || len(witnesses) == 0 {
-		return 0
+		return 0, false
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	heights := make([]int64, min(len(witnesses), maxWitnesses))
+	answers := make([]bool, len(heights))
 	var asking sync.WaitGroup
 	for i := range heights {
 		asking.Go(func() {
@@ -41,13 +42,15 @@ func (s *Signer) witnessed(ctx context.Context, key string, witnesses []string) 
 			if err != nil {
 				return
 			}
-			if commit, err := client.Commit(ctx); err == nil && commit.Signed(chain, key) {
+			commit, err := client.Commit(ctx)
+			answers[i] = err == nil
+			if err == nil && commit.Signed(chain, key) {
 				heights[i] = commit.Height
 			}
 		})
 	}
 	asking.Wait()
-	return slices.Max(heights)
+	return slices.Max(heights), slices.Contains(answers, true)
 }
 
 // stateSyncServers are the RPC servers that a state sync is verified with.
