@@ -239,7 +239,7 @@ func (s *stage) deaf(t *testing.T) {
 	before, pod := s.identity(t, name), s.pod(t, name)
 	was := s.seid(t, pod)
 	task := must(s.Deaf(t.Context(), name))(t)
-	if task.Status.Phase != v1alpha1.TaskPhaseFailed || !strings.Contains(task.Status.Message, "StillRunning") {
+	if task.Status.Phase != v1alpha1.TaskPhaseFailed || !strings.Contains(task.Status.Message, "not done within 1m0s") {
 		t.Errorf("the restart is %s: %s", task.Status.Phase, task.Status.Message)
 	}
 	// The signal was not lost: seid ends when it can, and another one is started.

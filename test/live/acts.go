@@ -100,7 +100,8 @@ func (c *Chain) Twin(ctx context.Context, i int) (twin *v1alpha1.SeiNode, remove
 }
 
 // Deaf asks for a restart of a seid that ignores SIGTERM: its process is stopped meanwhile.
-// Nobody kills it, and no second one is started.
+// Nobody kills it, and no second one is started. The sidecar would wait for as long as a seid
+// may take to close its stores; a minute is enough here.
 func (c *Chain) Deaf(ctx context.Context, name string) (task *v1alpha1.SeiNodeTask, err error) {
 	pod, err := c.Pod(ctx, name)
 	if err != nil {
@@ -115,7 +116,9 @@ func (c *Chain) Deaf(ctx context.Context, name string) (task *v1alpha1.SeiNodeTa
 	}
 	// Whatever comes of this, nothing stays behind that nobody can end.
 	defer func() { err = errors.Join(err, c.Signal(pod, "seid", syscall.SIGCONT)) }()
-	task, err = c.Task(ctx, name, v1alpha1.SeiNodeTaskSpec{Kind: v1alpha1.TaskKindRestartSeid, RestartSeid: &v1alpha1.RestartSeidPayload{}})
+	task, err = c.Task(ctx, name, v1alpha1.SeiNodeTaskSpec{
+		Kind: v1alpha1.TaskKindRestartSeid, RestartSeid: &v1alpha1.RestartSeidPayload{}, TimeoutSeconds: new(int32(60)),
+	})
 	if err != nil {
 		return nil, err
 	}
