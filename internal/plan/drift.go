@@ -131,7 +131,17 @@ func failedUpdate(in Input) *Drift {
 	if held == nil || !equality.Semantic.DeepEqual(held, last.Slot) {
 		return nil // it was ready since, or is made anew for another reason
 	}
+	if binaryRefused(in) {
+		return nil // another try would find the same pod, and call the update complete
+	}
 	return nodeUpdate(v1alpha1.ReasonTemplateChanged, "The last update failed, and the pod is not ready.")
+}
+
+// binaryRefused tells whether seid is parked because its binary does not fit the data. Only
+// another image helps, and that is another drift.
+func binaryRefused(in Input) bool {
+	why := v1alpha1.ConditionReason(in.Seen.Sidecar.Status.Seid.ParkedBecause)
+	return in.Seen.Sidecar.Connected && (why == v1alpha1.ReasonBinaryTooNew || why == v1alpha1.ReasonBinaryTooOld)
 }
 
 // keyDrift is about a pod that has keys which it must not start with, while the

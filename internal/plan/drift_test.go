@@ -10,6 +10,7 @@ import (
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
 	"github.com/sei-operator/sei-operator/internal/render"
 	"github.com/sei-operator/sei-operator/internal/seid"
+	"github.com/sei-operator/sei-operator/internal/sidecar/api"
 )
 
 // onPod changes the pod that is there.
@@ -202,6 +203,9 @@ func TestAnUpdateThatFailedIsTriedAgain(t *testing.T) {
 			in.Node.Status.LastPlan = &v1alpha1.PlanRecord{Type: kind, Outcome: outcome, Slot: took}
 		}
 	}
+	refuses := sidecar(func(s *Sidecar) {
+		s.Status.Seid.State, s.Status.Seid.ParkedBecause = api.SeidParked, string(v1alpha1.ReasonBinaryTooNew)
+	})
 	update, broke := v1alpha1.PlanNodeUpdate, v1alpha1.PlanOutcomeFailed
 	other := slot
 	other.Cause = v1alpha1.UpdateCauseRecreate
@@ -212,6 +216,7 @@ func TestAnUpdateThatFailedIsTriedAgain(t *testing.T) {
 		"the pod is not ready":                {running(unready, has(slot), failed(update, broke, &slot)), true},
 		"the pod is gone":                     {running(noPod, has(slot), failed(update, broke, &slot)), true},
 		"the pod is ready":                    {running(has(slot), failed(update, broke, &slot)), false},
+		"the binary does not fit":             {running(unready, refuses, has(slot), failed(update, broke, &slot)), false},
 		"it was complete":                     {running(unready, has(slot), failed(update, v1alpha1.PlanOutcomeComplete, &slot)), false},
 		"it was another plan":                 {running(unready, has(slot), failed(v1alpha1.PlanConfigUpdate, broke, &slot)), false},
 		"there was no plan":                   {running(unready, has(slot)), false},

@@ -70,21 +70,22 @@ const (
 	create
 )
 
-// home is what was found on the volume; config is all configuration files.
+// home is what was found on the volume; config is config.toml and app.toml.
 type home struct {
-	marker, data, genesis, config bool
+	marker, data, genesis, config, client bool
 }
 
 // decide is pure.
 func decide(found home) action {
 	switch {
-	case found.marker && found.config:
-		return skip
-	case found.marker:
-		// A file is gone, or an adopted home never had it: without it nothing can be
-		// configured, and nobody else makes one.
+	case found.marker && found.config && !found.client:
+		// An adopted home never had it: without it nothing can be configured, and nobody
+		// else makes one. The other two are not made anew, because seid's own defaults
+		// are not what was configured: an archive would begin to prune.
 		return fill
-	case found.data && found.genesis && found.config:
+	case found.marker:
+		return skip
+	case found.data && found.genesis && found.config && found.client:
 		return adopt
 	case found.data:
 		return fill
@@ -145,14 +146,13 @@ func look(h seid.Home) (home, error) {
 			return home{}, err
 		}
 	}
-	found.config = true
-	for _, file := range []seid.File{seid.ConfigTOML, seid.AppTOML, seid.ClientTOML} {
-		there, err := exists(h.File(file))
-		if err != nil {
+	var app bool
+	for file, there := range map[seid.File]*bool{seid.ConfigTOML: &found.config, seid.AppTOML: &app, seid.ClientTOML: &found.client} {
+		if *there, err = exists(h.File(file)); err != nil {
 			return home{}, err
 		}
-		found.config = found.config && there
 	}
+	found.config = found.config && app
 	return found, nil
 }
 

@@ -299,14 +299,17 @@ func TestDecide(t *testing.T) {
 		want  action
 	}{
 		{home{}, create},
-		{home{genesis: true, config: true}, create},
+		{home{genesis: true, config: true, client: true}, create},
 		{home{data: true}, fill},
 		{home{data: true, genesis: true}, fill},
 		{home{data: true, config: true}, fill},
-		{home{data: true, genesis: true, config: true}, adopt},
-		{home{marker: true}, fill},
-		{home{marker: true, config: true}, skip},
-		{home{marker: true, data: true, genesis: true, config: true}, skip},
+		{home{data: true, genesis: true, config: true}, fill},
+		{home{data: true, genesis: true, config: true, client: true}, adopt},
+		{home{marker: true, config: true}, fill},
+		{home{marker: true}, skip},
+		{home{marker: true, client: true}, skip},
+		{home{marker: true, config: true, client: true}, skip},
+		{home{marker: true, data: true, genesis: true, config: true, client: true}, skip},
 	} {
 		if got := decide(c.found); got != c.want {
 			t.Errorf("%+v: %d, want %d", c.found, got, c.want)
