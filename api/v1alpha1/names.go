@@ -45,8 +45,8 @@ const (
 	// this uid is being deleted and its data goes with it.
 	AnnotationAcceptVolumeLoss = "sei.io/accept-volume-loss"
 	// AnnotationAcceptSignState accepts the sign state on the volume, which is at this
-	// height: a person knows that nobody else signs with the key, and that the key signed
-	// nothing that the chain does not have.
+	// height: a person confirms that no other process signs with the key, and that the
+	// chain has every signature of the key.
 	AnnotationAcceptSignState = "sei.io/accept-sign-state"
 	// AnnotationConfirmDeletion with the name of the object lets a validator, or its
 	// claim, be deleted or taken along where the policies in config/access are installed.

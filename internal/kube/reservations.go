@@ -91,8 +91,8 @@ func (c *Client) ChangeReservation(ctx context.Context, before, after *coordinat
 	})
 }
 
-// LetGo deletes a Lease and takes away what keeps it. One that knows what a key signed
-// stays, and is nobody's: whoever runs with the key next has to know.
+// LetGo deletes a Lease and removes its finalizer. A Lease that records what a key signed
+// stays without a holder: the next node with the key needs that record.
 func (c *Client) LetGo(ctx context.Context, lease *coordinationv1.Lease) error {
 	if lease.Annotations[v1alpha1.AnnotationSigned] != "" && lease.DeletionTimestamp == nil {
 		after := lease.DeepCopy()

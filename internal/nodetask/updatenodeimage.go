@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
 )
@@ -36,14 +37,13 @@ func setImage(ctx context.Context, w World, _ *v1alpha1.TaskOutputs) (Outcome, e
 
 func awaitImage(_ context.Context, w World, outputs *v1alpha1.TaskOutputs) (Outcome, error) {
 	node, image := w.Node(), w.Task().Spec.UpdateNodeImage.Image
-	status, last := &node.Status, node.Status.LastPlan
-	began := w.Task().Status.ExecutionStartTime
+	status := &node.Status
 	switch {
 	case node.Spec.Image != image:
 		return Failed(fails(v1alpha1.ReasonSuperseded, "The image of the node was changed to %s meanwhile.", node.Spec.Image)), nil
-	case last != nil && last.Type == v1alpha1.PlanNodeUpdate && last.Outcome == v1alpha1.PlanOutcomeFailed && began != nil &&
-		!last.StartTime.Before(began) && (status.CurrentImage != image || status.Plan == nil && !meta.IsStatusConditionTrue(status.Conditions, string(v1alpha1.ConditionReady))):
-		return Failed(fails(v1alpha1.ReasonTaskFailed, "The update of the node failed: %s The node goes on trying; set spec.image to one that works.", sentence(last.Message))), nil
+	case updateFailed(status, w.Task().Status.ExecutionStartTime, image):
+		return Failed(fails(v1alpha1.ReasonTaskFailed,
+			"The update of the node failed: %s The node goes on trying; set spec.image to one that works.", sentence(status.LastPlan.Message))), nil
 	case status.ObservedGeneration == node.Generation && status.Plan == nil && status.CurrentImage == image:
 		outputs.Image = image
 		return Done(fmt.Sprintf("The node runs %s.", image)), nil
@@ -51,6 +51,17 @@ func awaitImage(_ context.Context, w World, outputs *v1alpha1.TaskOutputs) (Outc
 		return Waits(0, "The node is paused, and gets the image when it runs again."), nil
 	}
 	return Waits(0, "Waits until the node runs %s.%s", image, trouble(status)), nil
+}
+
+// updateFailed tells whether an update that began with the task failed, and the image does
+// not run, or runs and is not ready.
+func updateFailed(status *v1alpha1.SeiNodeStatus, began *metav1.Time, image string) bool {
+	last := status.LastPlan
+	if last == nil || last.Type != v1alpha1.PlanNodeUpdate || last.Outcome != v1alpha1.PlanOutcomeFailed || began == nil || last.StartTime.Before(began) {
+		return false
+	}
+	ready := meta.IsStatusConditionTrue(status.Conditions, string(v1alpha1.ConditionReady))
+	return status.CurrentImage != image || status.Plan == nil && !ready
 }
 
 // troubles are the reasons for which a new image does not come to run and that a

@@ -17,11 +17,10 @@ import (
 // maxWitnesses is how many nodes of our own a validator is told of.
 const maxWitnesses = 3
 
-// Tip is how far our own nodes of a chain are that are ready, and those of them that
-// answer for others. They verify what they follow, so nobody has to be believed; but those
-// of another namespace may be somebody else's, with a chain of their own under the same
-// name, and what they say of the tip does not count. A signature that they show does,
-// because nobody can forge it.
+// Tip is the highest height of the ready nodes of a chain, and the RPC servers among them.
+// These nodes verify each block, so their height is trusted. Only nodes of the same namespace
+// count: another tenant may run another chain under the same chain id. A witness may be in
+// any namespace, because a signature cannot be forged.
 func Tip(ctx context.Context, k *kube.Client, fleet *agents.Fleet, node *v1alpha1.SeiNode) (tip int64, witnesses []string, err error) {
 	nodes, err := k.Chain(ctx, node.Spec.ChainID)
 	if err != nil {

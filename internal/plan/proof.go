@@ -31,7 +31,7 @@ var refusals = map[string]v1alpha1.ConditionReason{
 // that is called complete before that is believed by whoever goes on to the next node.
 //
 // A node that executes none for a good reason must not wait for ever. It is held, or
-// parked: then Ready says so. Its chain stands still, or nobody has a block for it: the
+// parked: then Ready says so. Its chain stands still, or no peer has a block for it: the
 // sidecar tells that after a minute. It restores a snapshot, which takes hours: then it
 // is known to run. A seed has no blocks, and an older sidecar does not know.
 func Proven(in Input) Proof {

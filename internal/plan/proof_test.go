@@ -42,7 +42,7 @@ func TestProven(t *testing.T) {
 		refused v1alpha1.ConditionReason
 		says    string
 	}{
-		"nobody tells":                      {in: running(noPod), says: "Waits for the sidecar"},
+		"no sidecar answers":                {in: running(noPod), says: "Waits for the sidecar"},
 		"it starts":                         {in: running(lives(starting, none)), says: "to answer"},
 		"it ended":                          {in: running(lives(api.SeidStopped, executed)), says: "to answer"},
 		"its container waits":               {in: running(lives(api.SeidUnknown, none)), says: "to answer"},

@@ -21,8 +21,8 @@ const safeStopPatience = 30 * time.Minute
 //
 // seid must not be stopped before its signal handler is in place, nor between the
 // end of a state sync and the next block: that ruins the volume for good. The
-// sidecar knows, as long as seid's parent answers it. Where nobody answers there may be
-// no seid at all: the parent of one that crashed ends with it, and the kubelet, which
+// sidecar knows, as long as seid's parent answers it. A parent that does not answer may be
+// gone, and seid with it: the parent of one that crashed ends with it, and the kubelet, which
 // waits before it starts the next, knows that. So a node that crash-loops is corrected,
 // paused and deleted at once. Should its container start at this very moment, the stop
 // meets the new parent, which holds it back by itself until seid can take it.

@@ -60,7 +60,7 @@ func RecordSigned(in Input) Recording {
 	switch wait := recordEvery - in.Seen.Now.Sub(lease.Renewed); {
 	case !guard.Trusted() || height == 0 || height < lease.Signed.Height || height == lease.Signed.Height && !first:
 		return Recording{After: recordEvery}
-	case first, seidEnded(status.Seid), podGone(in), wait <= 0:
+	case first, seidEnded(status.Seid), podGone(in), wait <= 0, wait > recordEvery: // or written by a clock that was ahead
 		return Recording{Lease: name, Record: record, After: recordEvery}
 	default:
 		return Recording{After: wait}

@@ -45,6 +45,7 @@ func TestWhatAKeySignedIsRecordedNowAndThen(t *testing.T) {
 		"the first signature":             {in: signer(signed(5, signing.Off), knows(SignRecord{}, often)), want: new(here(5))},
 		"soon after":                      {in: signer(signed(9, signing.Off), knows(here(5), often)), after: recordEvery - often},
 		"later":                           {in: signer(signed(9, signing.Off), knows(here(5), seldom)), want: new(here(9))},
+		"by a clock that was ahead":       {in: signer(signed(9, signing.Off), knows(here(5), -time.Hour)), want: new(here(9))},
 		"later, and it signs no more":     {in: signer(signed(5, signing.Off), knows(here(5), seldom)), after: recordEvery},
 		"seid ended":                      {in: signer(signed(9, signing.Off), knows(here(5), often), seidIs(api.SeidStopped)), want: new(here(9))},
 		"the pod is on its way out":       {in: signer(signed(9, signing.Off), knows(here(5), often), onPod(endingPod)), want: new(here(9))},

@@ -2,14 +2,12 @@ package signer
 
 import (
 	"context"
-	"os"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/sei-operator/sei-operator/internal/seid"
-	"github.com/sei-operator/sei-operator/internal/seid/toml"
+	"github.com/sei-operator/sei-operator/internal/sidecar/readiness"
 )
 
 const (
@@ -27,7 +25,7 @@ func (s *Signer) witnessed(ctx context.Context, key string, witnesses []string) 
 	if s.opts.ChainID != nil {
 		chain = s.opts.ChainID()
 	}
-	witnesses = append(slices.Clone(witnesses), stateSyncServers(s.opts.Home)...)
+	witnesses = append(slices.Clone(witnesses), readiness.Witnesses(s.opts.Home)...)
 	if chain == "" || len(witnesses) == 0 {
 		return 0, false
 	}
@@ -38,7 +36,7 @@ func (s *Signer) witnessed(ctx context.Context, key string, witnesses []string) 
 	var asking sync.WaitGroup
 	for i := range heights {
 		asking.Go(func() {
-			client, err := seid.NewClient(s.opts.HTTP, withScheme(witnesses[i]))
+			client, err := seid.NewClient(s.opts.HTTP, witnesses[i])
 			if err != nil {
 				return
 			}
@@ -51,25 +49,4 @@ func (s *Signer) witnessed(ctx context.Context, key string, witnesses []string) 
 	}
 	asking.Wait()
 	return slices.Max(heights), slices.Contains(answers, true)
-}
-
-// stateSyncServers are the RPC servers that a state sync is verified with.
-func stateSyncServers(home seid.Home) []string {
-	text, err := os.ReadFile(home.File(seid.ConfigTOML))
-	if err != nil {
-		return nil
-	}
-	value, _, err := toml.Get(text, toml.Path{"statesync", "rpc-servers"})
-	if err != nil {
-		return nil
-	}
-	servers, _ := value.(string)
-	return strings.FieldsFunc(servers, func(r rune) bool { return r == ',' || r == ' ' })
-}
-
-func withScheme(server string) string {
-	if strings.Contains(server, "://") {
-		return server
-	}
-	return "http://" + server
 }

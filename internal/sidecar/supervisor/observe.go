@@ -110,7 +110,11 @@ func (s *Supervisor) learn(c *child, b *boot) bool {
 	answered := !b.Answered.IsZero()
 	b.Now = s.cfg.Clock.Now()
 	b.Searching = c.searching
-	s.endanger(c, SafeToStop(b.Observation, s.cfg.Timing))
+	timing := s.cfg.Timing
+	if b.down {
+		timing.BootLimit = timing.Grace // It closes its stores first, which may take minutes.
+	}
+	s.endanger(c, SafeToStop(b.Observation, timing))
 	if answered && !c.answered {
 		c.answered = true
 		s.state.SnapshotSearch = nil // RPC opens when a state sync is over.
