@@ -20,8 +20,6 @@ type boot struct {
 	Observation
 
 	seed bool
-	// down: it restarts itself and has not begun to come up. What answers is the old one.
-	down bool
 	// services are the addresses of Observation.Services.
 	services []string
 }
@@ -50,9 +48,9 @@ func (s *Supervisor) observation(c *child, set settings) *boot {
 
 // observeAgain begins anew with a seid that restarts itself in its process. From the
 // first word of it until it is up again it has no signal handler. The lock is held.
-func (s *Supervisor) observeAgain(c *child, down bool) {
+func (s *Supervisor) observeAgain(c *child, closing bool) {
 	b := s.observation(c, c.settings)
-	b.Started, b.Now, b.down = s.cfg.Clock.Now(), s.cfg.Clock.Now(), down
+	b.Started, b.Now, b.Closing = s.cfg.Clock.Now(), s.cfg.Clock.Now(), closing
 	if s.state.SafeToStop {
 		c.safe = make(chan struct{})
 	}
@@ -110,11 +108,7 @@ func (s *Supervisor) learn(c *child, b *boot) bool {
 	answered := !b.Answered.IsZero()
 	b.Now = s.cfg.Clock.Now()
 	b.Searching = c.searching
-	timing := s.cfg.Timing
-	if b.down {
-		timing.BootLimit = timing.Grace // It closes its stores first, which may take minutes.
-	}
-	s.endanger(c, SafeToStop(b.Observation, timing))
+	s.endanger(c, SafeToStop(b.Observation, s.cfg.Timing))
 	if answered && !c.answered {
 		c.answered = true
 		s.state.SnapshotSearch = nil // RPC opens when a state sync is over.
@@ -127,8 +121,8 @@ func (s *Supervisor) learn(c *child, b *boot) bool {
 
 // probe asks seid what is still unknown.
 func (s *Supervisor) probe(ctx context.Context, client *http.Client, b *boot) {
-	if b.down {
-		return
+	if b.Closing {
+		return // What answers is the old one.
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()

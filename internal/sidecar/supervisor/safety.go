@@ -33,6 +33,10 @@ type Observation struct {
 	// SyncSeen: its metrics said that it does.
 	SyncSeen bool
 
+	// Closing: it restarts itself, and has not begun to come up. It closes its stores
+	// first, which may take minutes.
+	Closing bool
+
 	// Searching: no snapshot was found so far, and the volume is empty.
 	Searching bool
 
@@ -80,7 +84,11 @@ func handlesSignals(o Observation, t Timing, synced bool) bool {
 	if synced {
 		boot = o.Answered
 	}
-	if o.Now.Sub(boot) >= t.BootLimit {
+	limit := t.BootLimit
+	if o.Closing {
+		limit = t.Grace
+	}
+	if o.Now.Sub(boot) >= limit {
 		return true
 	}
 	if o.Answered.IsZero() {

@@ -33,6 +33,7 @@ func TestSafeToStop(t *testing.T) {
 		services []Service
 		expected bool
 		seen     bool
+		closing  bool
 		first    int64
 		height   int64
 		want     Danger
@@ -40,6 +41,8 @@ func TestSafeToStop(t *testing.T) {
 		"nothing answers yet":                        {now: 5, answered: not, want: Booting},
 		"still nothing, just before the limit":       {now: 59.9, answered: not, want: Booting},
 		"hangs while it boots":                       {now: 60, answered: not, want: ""},
+		"restarts itself, closes its stores":         {now: 599, answered: not, closing: true, want: Booting},
+		"restarts itself, and hangs":                 {now: 600, answered: not, closing: true, want: ""},
 		"validator, just answered":                   {now: 0.5, answered: 0.4, want: Booting},
 		"validator, a second later":                  {now: 1.4, answered: 0.4, want: ""},
 		"full node, RPC is up":                       {now: 2, answered: 0.3, services: services(0.4, not, not), want: Booting},
@@ -67,7 +70,7 @@ func TestSafeToStop(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := Observation{
 				Started: at(0), Now: at(c.now), Services: c.services,
-				SyncExpected: c.expected, SyncSeen: c.seen, FirstHeight: c.first, Height: c.height,
+				Closing: c.closing, SyncExpected: c.expected, SyncSeen: c.seen, FirstHeight: c.first, Height: c.height,
 			}
 			if c.answered != not {
 				o.Answered = at(c.answered)
