@@ -29,7 +29,7 @@ type sample struct {
 	metrics *seid.Metrics
 	// seed: it has no RPC to ask.
 	seed bool
-	// sole: it is the only validator. It is asked where nobody is connected.
+	// sole: it is the only validator. It is asked where that matters.
 	sole bool
 	// witness is the highest block that others claim to have, asked when the last one here
 	// is old; 0: nobody says.
@@ -140,9 +140,9 @@ func (n *Node) ask(ctx context.Context) sample {
 		}
 		if info, err := n.opts.RPC.NetInfo(ctx); err == nil {
 			s.net = &info
-			s.sole = len(info.Connected) == 0 && status.LatestBlockHeight > 0 && readiness.Sole(ctx, n.opts.RPC, status)
 		}
 		if s.lag != nil && s.net != nil {
+			s.sole = readiness.Of(status, *s.lag, *s.net, s.time).MayBeSole() && readiness.Sole(ctx, n.opts.RPC, status)
 			n.compare(ctx, &s)
 		}
 	} else {

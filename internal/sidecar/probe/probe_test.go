@@ -123,6 +123,11 @@ func TestReady(t *testing.T) {
 		"a node of another only validator": {func(f *fakeseid.Facts) { f.Peers, f.Validators = 0, []string{"A"} }, "no connection"},
 		"behind, by not so many blocks":    {func(f *fakeseid.Facts) { f.BlockTime = now().Add(-432 * time.Second) }, "the last block is 7m12s old, peer height 400, own 100"},
 		"the chain stands still":           {func(f *fakeseid.Facts) { f.BlockTime, f.MaxPeerHeight = now().Add(-time.Hour), 101 }, ""},
+		"up after an hour, just connected": {func(f *fakeseid.Facts) { f.BlockTime, f.MaxPeerHeight = now().Add(-time.Hour), 0 }, "the last block is 1h0m0s old, and no peer or witness has told its height yet"},
+		// It asks no peer for its height, and others follow it.
+		"the only validator stands still": {func(f *fakeseid.Facts) {
+			f.BlockTime, f.MaxPeerHeight, f.Validator, f.Validators = now().Add(-time.Hour), 0, "A", []string{"A"}
+		}, ""},
 	} {
 		facts := following
 		c.facts(&facts)

@@ -35,7 +35,7 @@ func Ask(ctx context.Context, rpc *seid.Client, witnesses func(ctx context.Conte
 		return Facts{}, err
 	}
 	facts := Of(status, lag, net, now())
-	if facts.Connected == 0 && facts.Height > 0 {
+	if facts.MayBeSole() {
 		facts.Sole = Sole(ctx, rpc, status)
 	}
 	if !facts.Old() {

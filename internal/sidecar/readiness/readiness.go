@@ -32,7 +32,8 @@ const (
 	CatchingUp Reason = "CatchingUp"
 	// NoPeers: the node is connected with nobody.
 	NoPeers Reason = "NoPeers"
-	// BlockTooOld: the last block is old, and others have newer ones.
+	// BlockTooOld: the last block is old, and others have newer ones, or nobody has told
+	// yet whether there are any.
 	BlockTooOld Reason = "BlockTooOld"
 )
 
@@ -53,7 +54,8 @@ type Facts struct {
 	Peer, Witness int64
 	// Connected is the number of connections, Known that of addresses.
 	Connected, Known int
-	// Sole: the node is the only validator of its chain, and needs nobody.
+	// Sole: the node is the only validator of its chain, and needs nobody. It is asked for
+	// where MayBeSole says so.
 	Sole bool
 }
 
@@ -66,6 +68,10 @@ type Verdict struct {
 
 // Old tells whether the last block is so old that others have to be asked for theirs.
 func (f Facts) Old() bool { return max(f.BlockAge, f.Unmoved) > MaxBlockAge }
+
+// MayBeSole tells whether it matters that the node is the only validator of its chain. Such
+// a node asks no peer for its height, however many are connected.
+func (f Facts) MayBeSole() bool { return f.Height > 0 && (f.Connected == 0 || f.Peer == 0) }
 
 // highest is the highest block that anybody claims to have, and who does.
 func (f Facts) highest() (height int64, who string) {
@@ -82,6 +88,10 @@ func (f Facts) highest() (height int64, who string) {
 // their own claim, and one claim is enough: of two mistakes, serving old state as the
 // newest is the worse one, and a false claim changes something only while the chain
 // stands still, or as far as seid's own lag believes the same peer.
+//
+// That nobody has a newer block is known only from somebody who told a height. seid asks
+// each peer for it when it connects and every ten seconds after that, also while the chain
+// stands still. A node that was down for long is connected a moment before the first answer.
 func Judge(f Facts) Verdict {
 	highest, who := f.highest()
 	switch {
@@ -93,6 +103,8 @@ func Judge(f Facts) Verdict {
 		return not(NoPeers, "%s; own height %d", connections(f), f.Height)
 	case f.Old() && highest > f.Height+syncDistance:
 		return not(BlockTooOld, "%s, %s height %d, own %d", old(f), who, highest, f.Height)
+	case f.Old() && !f.Moves && highest == 0 && !f.Sole:
+		return not(BlockTooOld, "%s, and no peer or witness has told its height yet; own height %d; %s", old(f), f.Height, connections(f))
 	case f.Old() && !f.Moves:
 		return Verdict{Ready: true, Reason: NetworkStalled, Message: fmt.Sprintf("%s, and nobody who answers has a newer one than %d; %s", old(f), f.Height, connections(f))}
 	}

@@ -35,7 +35,12 @@ func TestJudge(t *testing.T) {
 		"more, and a peer has more": {func(f *Facts) { f.BlockAge, f.Peer = 432*time.Second, 1234 }, false, BlockTooOld, "the last block is 7m12s old, peer height 1234, own 1200"},
 		"more, and a witness too":   {func(f *Facts) { f.BlockAge, f.Witness = 432*time.Second, 1234 }, false, BlockTooOld, "witness height 1234, own 1200"},
 		"a peer has one more":       {func(f *Facts) { f.BlockAge, f.Moves = time.Hour, false }, true, NetworkStalled, "the last block is 1h0m0s old, and nobody who answers has a newer one than 1200; 2 connections"},
-		"nobody says anything":      {func(f *Facts) { f.BlockAge, f.Moves, f.Peer = time.Hour, false, 0 }, true, NetworkStalled, ""},
+		// After a long downtime a peer is connected a moment before it has told its height: that
+		// nobody has a newer block is not known yet.
+		"nobody has told a height":    {func(f *Facts) { f.BlockAge, f.Moves, f.Peer = time.Hour, false, 0 }, false, BlockTooOld, "the last block is 1h0m0s old, and no peer or witness has told its height yet; own height 1200; 2 connections"},
+		"only a witness has told one": {func(f *Facts) { f.BlockAge, f.Moves, f.Peer, f.Witness = time.Hour, false, 0, 1200 }, true, NetworkStalled, "nobody who answers has a newer one than 1200"},
+		"nobody has, and blocks come": {func(f *Facts) { f.BlockAge, f.Peer = time.Hour, 0 }, true, Following, ""},
+		"the only validator, and full nodes that tell it nothing": {func(f *Facts) { f.BlockAge, f.Moves, f.Peer, f.Sole = time.Hour, false, 0, true }, true, NetworkStalled, "2 connections"},
 		// What a wrong clock does: one that is ahead makes all blocks old, one that is behind
 		// makes all of them new.
 		"the clock is ahead":                 {func(f *Facts) { f.BlockAge = 24 * time.Hour }, true, Following, ""},
@@ -71,7 +76,8 @@ func TestWhoMayBeReady(t *testing.T) {
 
 func promised(t *rapid.T, f Facts, got Verdict) {
 	old := max(f.BlockAge, f.Unmoved) > MaxBlockAge
-	behind := old && max(f.Peer, f.Witness) > f.Height+1
+	told := max(f.Peer, f.Witness)
+	behind := old && told > f.Height+1
 	switch {
 	case got.Message == "" || got.Reason == "":
 		t.Errorf("%+v: %+v explains nothing", f, got)
@@ -81,7 +87,7 @@ func promised(t *rapid.T, f Facts, got Verdict) {
 		t.Errorf("%+v is ready, and others have more", f)
 	case !got.Ready && serves(f) && !old:
 		t.Errorf("%+v is not ready: %+v", f, got)
-	case got.Reason == NetworkStalled && (!got.Ready || !old):
+	case got.Reason == NetworkStalled && (!got.Ready || !old || told == 0 && !f.Sole):
 		t.Errorf("%+v: %+v", f, got)
 	}
 }
