@@ -51,6 +51,7 @@ func TestProven(t *testing.T) {
 		"no block comes to it":              {in: running(image, lives(is, idle)), known: true, says: "no block came"},
 		"the chain is known to stand still": {in: running(image, lives(is, none, func(s *api.Seid) { s.Readiness.Reason = "NetworkStalled" })), known: true, says: "stands still"},
 		"it restores a snapshot":            {in: running(lives(starting, none, func(s *api.Seid) { s.UnsafeBecause = "StateSyncing" })), known: true, says: "snapshot"},
+		"it finds no snapshot":              {in: running(image, lives(starting, none, func(s *api.Seid) { s.Readiness.Reason = "NoSnapshotFound" })), known: true, says: "finds no snapshot"},
 		"an older sidecar":                  {in: running(image, lives(is, "")), known: true},
 		"an older sidecar, no answer yet":   {in: running(image, lives(is, "", func(s *api.Seid) { s.RPC = false })), says: "execute a block"},
 		"a seed":                            {in: running(isSeed, image, lives(is, none)), known: true},

@@ -79,6 +79,8 @@ const (
 	NoSnapshot Notice = "NoSnapshot"
 	// Snapshot: it found one.
 	Snapshot Notice = "Snapshot"
+	// Restoring: the application took one, so that a part of it may be on the volume.
+	Restoring Notice = "Restoring"
 	// GoesDown: seid stops its node because it fell behind, and will start it again in
 	// the same process. Until it is up again it has no signal handler.
 	GoesDown Notice = "GoesDown"
@@ -91,6 +93,7 @@ var notices = map[string]Notice{
 	"no snapshots discovered, sleeping":        NoSnapshot,
 	"discovered and added new snapshot":        Snapshot,
 	"starting state sync with picked snapshot": Snapshot,
+	"Snapshot accepted, restoring":             Restoring,
 	"Blocks behind threshold, restarting node": GoesDown,
 	"restarting node...":                       ComesUp,
 }

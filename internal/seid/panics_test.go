@@ -48,6 +48,7 @@ func TestNotices(t *testing.T) {
 		`time=now level=INFO msg="no snapshots discovered, sleeping" logger=statesync duration=15s`:      NoSnapshot,
 		`{"time":"now","level":"INFO","msg":"no snapshots discovered, sleeping","duration":15000000000}`: NoSnapshot,
 		`time=now level=INFO msg="discovered and added new snapshot" peer=a height=5`:                    Snapshot,
+		`time=now level=INFO msg="Snapshot accepted, restoring" height=5 format=1 hash=AB`:               Restoring,
 		`time=now level=INFO msg="restarting node..."`:                                                   ComesUp,
 		`time=now level=INFO msg="peer" moniker=" msg=\"restarting node...\""`:                           "",
 	} {

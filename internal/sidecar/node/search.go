@@ -32,21 +32,29 @@ type search struct {
 	// first is when the first of these searches began, tries how many were given up.
 	first time.Time
 	tries int
+	// abandoned: a part of a snapshot may be on the volume.
+	abandoned bool
 }
 
 // next takes in what the supervisor says, and tells whether seid is to be started anew.
-// A seid that found a snapshot is left alone, however long it takes.
+// A seid that found a snapshot is left alone, however long it takes; so is one that gave
+// the restore of one up: nobody knows what the next one makes of the part that is there.
 func (s search) next(state supervisor.State, now time.Time) (next search, again bool) {
 	switch {
 	case state.State == supervisor.Running:
 		return search{}, false // it has answered: all that is over
-	case state.PID == 0 || state.SnapshotSearch == nil || !state.SafeToStop:
+	case state.PID == 0 || state.SnapshotSearch == nil:
 		return search{first: s.first, tries: s.tries}, false
+	}
+	if s.first.IsZero() {
+		s.first = now
+	}
+	s.abandoned = state.RestoreAbandoned
+	switch {
 	case state.Instance != s.instance:
 		s.instance, s.since = state.Instance, now
-		if s.first.IsZero() {
-			s.first = now
-		}
+		return s, false
+	case !state.SafeToStop || s.abandoned:
 		return s, false
 	case now.Sub(s.since) < min(lastSearch, firstSearch<<min(s.tries, 10)):
 		return s, false
@@ -57,8 +65,14 @@ func (s search) next(state supervisor.State, now time.Time) (next search, again 
 
 // verdict is what is told of a search that lasts.
 func (s search) verdict(now time.Time) readiness.Verdict {
+	if s.abandoned {
+		return readiness.Verdict{Reason: noSnapshotFound, Message: fmt.Sprintf(
+			"seid gave the restore of a snapshot up, and no peer offered another one for %s; a part of the first may be on the volume, so seid is not started anew by itself: "+
+				"a SeiNodeTask of kind ResyncNode removes the data of a full node, one of kind RestartSeid goes on with what is there",
+			now.Sub(s.since).Round(time.Second))}
+	}
 	return readiness.Verdict{Reason: noSnapshotFound, Message: fmt.Sprintf(
-		"no peer offered a snapshot for %s; seid asks each peer once, so it was started anew %d times, and is again as long as it has none",
+		"no peer offered a snapshot that could be restored for %s; seid asks each peer once, so it was started anew %d times, and is again as long as it has none",
 		now.Sub(s.first).Round(time.Second), s.tries)}
 }
 

@@ -18,6 +18,11 @@ func TestASearchInVainIsBegunAnew(t *testing.T) {
 	searching := func(instance string) supervisor.State {
 		return supervisor.State{State: supervisor.Starting, PID: 7, Instance: instance, SnapshotSearch: &begin, SafeToStop: true}
 	}
+	abandoned := func(instance string) supervisor.State {
+		state := searching(instance)
+		state.RestoreAbandoned = true
+		return state
+	}
 	restoring := supervisor.State{State: supervisor.Starting, PID: 7, Instance: "d"}
 	var s search
 	for i, step := range []struct {
@@ -40,7 +45,14 @@ func TestASearchInVainIsBegunAnew(t *testing.T) {
 		// A snapshot was found: the restore may take for ever.
 		{time.Second, restoring, false, 2},
 		{24 * time.Hour, restoring, false, 2},
+		// It was rejected, and the search begins anew.
+		{time.Second, searching("d"), false, 2},
+		{8*time.Minute - time.Second, searching("d"), false, 2},
+		{time.Second, searching("d"), true, 3},
 		{time.Second, supervisor.State{State: supervisor.Running, PID: 7, Instance: "d"}, false, 0},
+		// One that was restored in part is not begun anew.
+		{time.Second, abandoned("e"), false, 0},
+		{24 * time.Hour, abandoned("e"), false, 0},
 	} {
 		begin = begin.Add(step.after)
 		var again bool
@@ -70,7 +82,39 @@ func TestASearchInVainIsTold(t *testing.T) {
 		}
 		clock.Step(15 * time.Second)
 	}
-	if got := n.told.Message; !strings.Contains(got, "no peer offered a snapshot for 1m0s") {
+	if got := n.told.Message; !strings.Contains(got, "no peer offered a snapshot that could be restored for 1m0s") {
 		t.Error(got)
+	}
+}
+
+// TestASearchAfterARejectedSnapshotIsTold: also where the first one was found at once, and
+// where seid is not started anew.
+func TestASearchAfterARejectedSnapshotIsTold(t *testing.T) {
+	for name, c := range map[string]struct {
+		state supervisor.State
+		says  string
+	}{
+		"it was not taken":           {supervisor.State{SafeToStop: true}, "no peer offered a snapshot that could be restored for 1m0s"},
+		"it was restored in part":    {supervisor.State{SafeToStop: true, RestoreAbandoned: true}, "gave the restore of a snapshot up, and no peer offered another one for 1m0s"},
+		"nobody knows what is there": {supervisor.State{}, "no peer offered a snapshot that could be restored for 1m0s"},
+	} {
+		clock := clocktesting.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+		n := New(Options{Home: seid.Home(t.TempDir()), Clock: clock})
+		n.connected = true
+		for _, searches := range []bool{false, true} {
+			n.state = c.state
+			n.state.State, n.state.PID, n.state.Instance = supervisor.Starting, 7, "a"
+			if searches {
+				n.state.SnapshotSearch = new(clock.Now())
+			}
+			for range 5 {
+				n.search, _ = n.search.next(n.state, clock.Now())
+				n.believe(sample{})
+				clock.Step(15 * time.Second)
+			}
+		}
+		if got := readinessOf(n.told); got.Reason != string(noSnapshotFound) || !strings.Contains(got.Message, c.says) {
+			t.Errorf("%s: %+v", name, got)
+		}
 	}
 }

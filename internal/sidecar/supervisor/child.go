@@ -42,9 +42,9 @@ type child struct {
 	// The rest belongs to the supervisor, under its lock.
 	// boot is how it comes up. One that restarts itself comes up again.
 	boot *boot
-	// searching: it found no snapshot so far, and nothing is on the volume. restores: it
-	// found one, so that its restore may have begun.
-	searching, restores bool
+	// searching: it has no snapshot to restore, and no block is on the volume. restored: it
+	// took one once, so that a part of that may be there.
+	searching, restored bool
 	answered            bool
 	// safe is closed while stopping is safe, and replaced when it is not any more.
 	safe chan struct{}

@@ -117,7 +117,7 @@ func (s *Supervisor) attend(ctx context.Context, c *child) {
 func (s *Supervisor) exited(exit Exit, upgrade *Upgrade) {
 	exit.Time = s.cfg.Clock.Now()
 	s.state.PID, s.state.SafeToStop, s.state.UnsafeBecause = 0, true, ""
-	s.state.SnapshotSearch = nil
+	s.state.SnapshotSearch, s.state.RestoreAbandoned = nil, false
 	s.state.LastExit, s.state.Upgrade = &exit, upgrade
 	restarts := maps.Clone(s.state.Restarts)
 	if restarts == nil {
@@ -202,13 +202,14 @@ func (s *Supervisor) noticed(c *child, notice seid.Notice) {
 	case seid.NoSnapshot:
 		s.searchesInVain(c)
 		if s.state.SnapshotSearch == nil && !c.answered {
-			s.state.SnapshotSearch = new(s.cfg.Clock.Now())
+			s.state.SnapshotSearch, s.state.RestoreAbandoned = new(s.cfg.Clock.Now()), c.restored
 			s.publish()
 		}
-	case seid.Snapshot:
+	case seid.Snapshot, seid.Restoring:
+		c.restored = c.restored || notice == seid.Restoring
 		s.mayRestore(c)
 		if s.state.SnapshotSearch != nil {
-			s.state.SnapshotSearch = nil
+			s.state.SnapshotSearch, s.state.RestoreAbandoned = nil, false
 			s.publish()
 		}
 	case seid.GoesDown, seid.ComesUp:

@@ -111,7 +111,7 @@ func (s *Supervisor) learn(c *child, b *boot) bool {
 	s.endanger(c, SafeToStop(b.Observation, s.cfg.Timing))
 	if answered && !c.answered {
 		c.answered = true
-		s.state.SnapshotSearch = nil // RPC opens when a state sync is over.
+		s.state.SnapshotSearch, s.state.RestoreAbandoned = nil, false // RPC opens when a state sync is over.
 		if s.state.State == Starting {
 			s.enter(Running)
 		}

@@ -1,9 +1,10 @@
 package supervisor
 
 // searchesInVain makes it safe to stop a seid that found no snapshot and has nothing on
-// the volume. In doubt there is something. The lock is held.
+// the volume. In doubt there is something. One that looks for a snapshot restores none: a
+// snapshot that it found before was rejected. The lock is held.
 func (s *Supervisor) searchesInVain(c *child) {
-	if c.searching || c.restores || c.answered {
+	if c.searching || c.answered {
 		return
 	}
 	if data, err := s.home.HasChainData(); err == nil && !data {
@@ -13,11 +14,10 @@ func (s *Supervisor) searchesInVain(c *child) {
 }
 
 // mayRestore ends that: the restore of a snapshot that was found may begin at any moment,
-// and must not be interrupted. What seid says of the search after that changes nothing.
-// The lock is held.
+// and must not be interrupted. The lock is held.
 func (s *Supervisor) mayRestore(c *child) {
 	searched := c.searching
-	c.searching, c.restores = false, true
+	c.searching = false
 	if searched && !c.answered {
 		s.endanger(c, StateSyncing)
 	}

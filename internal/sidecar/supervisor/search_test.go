@@ -11,6 +11,7 @@ import (
 const (
 	none  = "time=now level=INFO msg=\"no snapshots discovered, sleeping\" duration=15s\n"
 	found = "time=now level=INFO msg=\"discovered and added new snapshot\" height=650\n"
+	taken = "time=now level=INFO msg=\"Snapshot accepted, restoring\" height=650 format=1\n"
 )
 
 func (r *rig) stateSyncs() {
@@ -39,16 +40,60 @@ func TestASearchForSnapshotsMayBeStopped(t *testing.T) {
 	}
 }
 
-// TestARestoreIsNotInterrupted: once a snapshot was found, whatever seid says then.
+// TestASnapshotThatWasRejected: the search goes on, and may be stopped as before. seid
+// looks for a snapshot only while it restores none. What it had taken before it gave up
+// may be on the volume in part, and is told.
+func TestASnapshotThatWasRejected(t *testing.T) {
+	for name, c := range map[string]struct {
+		lines     []string
+		abandoned bool
+	}{
+		"it was found and not taken":         {lines: []string{none, found, none}},
+		"it is found before it was searched": {lines: []string{found, none}},
+		"it was taken, and given up":         {lines: []string{none, found, taken, none}, abandoned: true},
+		"another one was not even taken":     {lines: []string{found, taken, none, found, none}, abandoned: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.stateSyncs()
+			r.run()
+			_, p := r.start(Approval{})
+			for _, line := range c.lines {
+				p.Do(t, fakeseid.Print("stdout", line))
+			}
+			r.passedOn(p)
+			state, err := r.client.State(t.Context())
+			if err != nil || !state.SafeToStop || state.SnapshotSearch == nil || state.RestoreAbandoned != c.abandoned {
+				t.Errorf("%+v, %v", state, err)
+			}
+			if state, err = r.client.Stop(t.Context(), StopRequest{}); err != nil || state.PID != 0 || state.RestoreAbandoned {
+				t.Errorf("%+v, %v", state, err)
+			}
+		})
+	}
+}
+
+// passedOn waits until all that a seid said was taken in: it is watched before it is
+// passed on.
+func (r *rig) passedOn(p *fakeseid.Process) {
+	r.t.Helper()
+	p.Do(r.t, fakeseid.Print("stdout", "the end\n"))
+	for !strings.Contains(r.stdout.String(), "the end") {
+		<-time.After(time.Millisecond)
+	}
+}
+
+// TestARestoreIsNotInterrupted: from a snapshot that was found until seid looks for
+// another one.
 func TestARestoreIsNotInterrupted(t *testing.T) {
 	for name, c := range map[string]struct {
 		lines []string
 		data  bool
 	}{
-		"a snapshot was found":               {lines: []string{none, found}},
-		"and that one was not good":          {lines: []string{none, found, none}},
-		"there is something on the volume":   {lines: []string{none}, data: true},
-		"it is found before it was searched": {lines: []string{found, none}},
+		"a snapshot was found":             {lines: []string{none, found}},
+		"it is restored":                   {lines: []string{none, found, taken}},
+		"another one is after the first":   {lines: []string{none, found, taken, none, found}},
+		"there is something on the volume": {lines: []string{none}, data: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
@@ -61,10 +106,7 @@ func TestARestoreIsNotInterrupted(t *testing.T) {
 			for _, line := range c.lines {
 				p.Do(t, fakeseid.Print("stdout", line))
 			}
-			p.Do(t, fakeseid.Print("stdout", "the end\n"))
-			for !strings.Contains(r.stdout.String(), "the end") {
-				<-time.After(time.Millisecond) // it is watched before it is passed on
-			}
+			r.passedOn(p)
 			if _, err := r.client.Stop(t.Context(), StopRequest{}); reason(err) != ReasonNotSafe {
 				t.Errorf("it is stopped: %v", err)
 			}

@@ -103,9 +103,11 @@ type State struct {
 	Upgrade *Upgrade `json:"upgrade,omitempty"`
 
 	// SnapshotSearch is since when this seid searches for a snapshot to sync from, in
-	// vain. seid asks each peer once, when it connects. A stop is safe meanwhile, unless it
-	// found one before.
+	// vain. seid asks each peer once, when it connects. A stop is safe meanwhile.
 	SnapshotSearch *time.Time `json:"snapshotSearch,omitempty"`
+	// RestoreAbandoned: before that it gave the restore of a snapshot up, and a part of it
+	// may be on the volume. Another start would go on over that.
+	RestoreAbandoned bool `json:"restoreAbandoned,omitempty"`
 
 	LastExit *Exit `json:"lastExit,omitempty"`
 	// Restarts counts how seids ended, by cause, over all supervisors of the pod.
