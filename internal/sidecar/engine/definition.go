@@ -18,8 +18,10 @@ type Definition struct {
 	// for ever is a task that nobody notices. It counts while the sidecar is away too:
 	// what nobody waits for any more must not happen out of the blue.
 	Deadline time.Duration
-	// Outlasts makes a run that the sidecar was away from begin its deadline anew. It is
-	// for what must not be dropped once it was accepted. A type that comes First is.
+	// Outlasts makes a run that has a checkpoint, and that the sidecar was away from, begin
+	// its deadline anew. It is for what must not be left half done. What was accepted and
+	// not begun must not happen out of the blue. A type that comes First is carried out in
+	// any case.
 	Outlasts bool
 	// Exclusive tasks run one at a time, in the order of submission. They are those
 	// that change the seid process or its files.

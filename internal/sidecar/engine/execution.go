@@ -39,6 +39,7 @@ type execution struct {
 	done    chan struct{} // closed when it is over
 
 	resumed bool // an earlier sidecar took it
+	late    bool // it did not begin, and nobody waits for it any more
 	deleted bool // guarded by the engine's lock
 	settled bool // its end is durable; written before done is closed
 
@@ -54,6 +55,9 @@ func (e *Engine) launch(ctx context.Context, def *Definition, t store.Task, payl
 		engine: e, def: def, task: t, payload: payload, cancel: cancel, resumed: resumed,
 		turn: make(chan struct{}), stuck: make(chan struct{}), done: make(chan struct{}),
 	}
+	// One that waits for its turn loses no time by it, but the time that the sidecar was
+	// away counts.
+	x.late = resumed && !def.First && t.StartedAt.IsZero() && e.now().Sub(t.SubmittedAt) > def.Deadline
 	e.live[t.ID] = x
 	if def.Exclusive {
 		e.queue = append(e.queue, x)
@@ -104,6 +108,9 @@ func (x *execution) begin(ctx context.Context) error {
 		started := x.task
 		started.StartedAt = x.engine.now()
 		started.Deadline = started.StartedAt.Add(x.def.Deadline)
+		if x.late {
+			started.Deadline = started.SubmittedAt.Add(x.def.Deadline)
+		}
 		x.engine.mu.Lock()
 		err := x.engine.record(started)
 		if err == nil {
@@ -146,10 +153,17 @@ func (x *execution) call(ctx context.Context) (result any, err error) {
 // remaining is how long the handler may take. The deadline was set by a clock that may
 // have been put right since, so it is never more than one run is given.
 func (x *execution) remaining() time.Duration {
-	if x.resumed && (x.def.First || x.def.Outlasts) {
+	if x.resumed && (x.def.First || x.def.Outlasts && x.begun()) {
 		return x.def.Deadline
 	}
 	return min(x.task.Deadline.Sub(x.engine.now()), x.def.Deadline)
+}
+
+// begun tells whether the run has a checkpoint, which comes before its first effect. A
+// store that cannot tell now is asked again by the handler.
+func (x *execution) begun() bool {
+	_, err := x.engine.opts.Store.LoadCheckpoint(x.task.ID, x.task.Run)
+	return !errors.Is(err, store.ErrNotFound)
 }
 
 // settle makes the end of the task durable, however long the store takes to accept

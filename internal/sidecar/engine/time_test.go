@@ -68,32 +68,76 @@ func TestDeadlineThatPassedMeanwhile(t *testing.T) {
 	})
 }
 
-// What was accepted and must not be dropped is carried out, however long the sidecar
-// was away, and has its deadline anew.
+// What must not be dropped, or left half done, is carried out however long the sidecar
+// was away, and has its deadline anew. What was not begun is not.
 func TestWhatOutlastsItsDeadline(t *testing.T) {
-	for name, mark := range map[string]func(*engine.Definition){
-		"it comes first": func(d *engine.Definition) { d.First = true },
-		"it outlasts":    func(d *engine.Definition) { d.Outlasts = true },
+	for name, c := range map[string]struct {
+		mark       func(*engine.Definition)
+		checkpoint bool
+		outlasts   bool
+	}{
+		"it comes first":            {mark: func(d *engine.Definition) { d.First = true }, outlasts: true},
+		"it outlasts and has begun": {mark: func(d *engine.Definition) { d.Outlasts = true }, checkpoint: true, outlasts: true},
+		"it outlasts and has not":   {mark: func(d *engine.Definition) { d.Outlasts = true }},
+		"it does not outlast":       {mark: func(*engine.Definition) {}, checkpoint: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				dir, g := t.TempDir(), newGate()
-				slow := define("slow", g.run)
-				mark(&slow)
+				dir, entered := t.TempDir(), make(chan uuid.UUID, 2)
+				slow := define("slow", func(ctx context.Context, x engine.Execution) (any, error) {
+					if c.checkpoint {
+						if err := x.Checkpoint("begun"); err != nil {
+							return nil, err
+						}
+					}
+					entered <- x.ID()
+					<-ctx.Done()
+					return nil, ctx.Err()
+				})
+				c.mark(&slow)
 				r := start(t, dir, nil, slow)
 				id := r.submit(t, "slow", "")
-				<-g.entered
+				<-entered
 				r.stop(t)
 				later(100 * long)
+				before := time.Now()
 				resumed := make(chan *rig)
 				go func() { resumed <- start(t, dir, nil, slow) }()
-				if got := <-g.entered; got != id {
-					t.Fatalf("%s was resumed", got)
-				}
-				before := time.Now()
 				r = <-resumed
-				if got := r.ended(t, id); got.Reason != api.ReasonDeadlineExceeded || time.Since(before) != long {
-					t.Errorf("after %s it became %+v", time.Since(before), got)
+				got := r.ended(t, id)
+				took, want := time.Since(before), time.Duration(0)
+				if c.outlasts {
+					want = long
+				}
+				if got.Reason != api.ReasonDeadlineExceeded || took != want || (len(entered) == 1) != c.outlasts {
+					t.Errorf("after %s it became %+v; it was carried out: %t", took, got, len(entered) == 1)
+				}
+			})
+		})
+	}
+}
+
+// What waited for its turn when the sidecar went away is not begun a day later.
+func TestWhatWaitedForItsTurnADayAgo(t *testing.T) {
+	for name, c := range map[string]struct {
+		away    time.Duration
+		carried bool
+	}{"soon": {long / 2, true}, "a day later": {24 * long, false}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				dir, g := t.TempDir(), newGate()
+				slow, done := exclusive(define("slow", g.run)), false
+				waits := exclusive(define("waits", func(context.Context, engine.Execution) (any, error) { done = true; return nil, nil }))
+				waits.Outlasts = true
+				r := start(t, dir, nil, slow, waits)
+				r.submit(t, "slow", "")
+				<-g.entered
+				id := r.submit(t, "waits", "")
+				r.stop(t)
+				later(c.away)
+				r = start(t, dir, nil, slow, waits)
+				if got := r.ended(t, id); done != c.carried || !done && got.Reason != api.ReasonDeadlineExceeded {
+					t.Errorf("it was carried out: %t, and became %+v", done, got)
 				}
 			})
 		})
