@@ -8,6 +8,7 @@
 package consent
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -75,6 +76,10 @@ type Hold struct {
 	LatestTaskID string `json:"latestTaskId,omitempty"`
 }
 
+// latest is who held the node last. A file of a sidecar that went by the clock names the
+// first who did.
+func (h Hold) latest() string { return cmp.Or(h.LatestTaskID, h.TaskID) }
+
 func (h Hold) validate() error {
 	if h.Since.IsZero() {
 		return errors.New("a hold names the time it was placed")
@@ -126,6 +131,11 @@ type Consent struct {
 	// somebody waits for a lock.
 	starting chan struct{}
 
+	// changing is held by whoever changes something, until the disk has it. Only its holder
+	// sets what mu guards.
+	changing sync.Mutex
+	// mu is never held while a disk is waited for: whoever asks how the node is must not
+	// wait for it, or a slow disk would make the node look silent.
 	mu          sync.Mutex
 	approval    *Approval
 	hold        *Hold
@@ -151,8 +161,17 @@ func Open(dir, nodeUID string, c clock.PassiveClock) (*Consent, error) {
 	return o, nil
 }
 
+// set changes what is known. The caller holds the lock of changes.
+func (c *Consent) set(change func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change()
+}
+
 func (c *Consent) readApproval() {
 	approval, err := read[Approval](c.dir, approvalFile)
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.approval, c.approvalErr = nil, nil
 	switch {
 	case err == nil:
@@ -165,11 +184,11 @@ func (c *Consent) readApproval() {
 // Reread reads again what could not be read. A disk that did not answer once may
 // answer now.
 func (c *Consent) Reread() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.holdErr == nil && c.approvalErr == nil {
+	if c.readable() {
 		return
 	}
+	c.changing.Lock()
+	defer c.changing.Unlock()
 	if c.holdErr != nil {
 		c.readHold()
 	}
@@ -177,8 +196,15 @@ func (c *Consent) Reread() {
 		c.readApproval()
 	}
 	if c.holdErr == nil || c.approvalErr == nil {
-		c.notify()
+		c.set(c.notify)
 	}
+}
+
+// readable tells whether both files could be read.
+func (c *Consent) readable() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.holdErr == nil && c.approvalErr == nil
 }
 
 // Starting calls start if seid is to run, and lets nobody believe meanwhile that it
@@ -204,6 +230,8 @@ func (c *Consent) Settled() {
 // no hold.
 func (c *Consent) readHold() {
 	hold, err := read[Hold](c.dir, holdFile)
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.hold, c.holdErr = nil, nil
 	c.held = !errors.Is(err, fs.ErrNotExist)
 	switch {
@@ -255,8 +283,8 @@ func (c *Consent) Changed() <-chan struct{} {
 // Approve lets this node run, with these keys. signed is the height of the sign state
 // on the volume. It fails with ErrHeld on a held node.
 func (c *Consent) Approve(publicKey, nodeID string, signed int64) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.changing.Lock()
+	defer c.changing.Unlock()
 	if c.held {
 		return ErrHeld
 	}
@@ -274,8 +302,10 @@ func (c *Consent) Approve(publicKey, nodeID string, signed int64) error {
 		return fmt.Errorf("the approval cannot be made durable; try again: %w", err)
 	}
 	if changed := !same(c.approval, &next); changed {
-		c.approval, c.approvalErr = &next, nil
-		c.notify()
+		c.set(func() {
+			c.approval, c.approvalErr = &next, nil
+			c.notify()
+		})
 	}
 	return nil
 }
@@ -296,8 +326,8 @@ func (c *Consent) Sequence() uint64 {
 // already stays held for the reason it has. sequence is the place of this hold in the
 // order of what was asked of the node.
 func (c *Consent) Hold(taskID, reason string, sequence uint64) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.changing.Lock()
+	defer c.changing.Unlock()
 	next := Hold{Since: c.now(), TaskID: taskID, Reason: reason, Sequence: sequence, LatestTaskID: taskID}
 	if c.hold != nil {
 		next = *c.hold
@@ -313,16 +343,18 @@ func (c *Consent) Hold(taskID, reason string, sequence uint64) error {
 		if !c.held {
 			c.readHold()
 			if c.held {
-				c.notify()
+				c.set(c.notify)
 			}
 		}
 		return fmt.Errorf("the hold cannot be made durable; try again: %w", err)
 	}
-	changed := !c.held || c.holdErr != nil
-	c.held, c.hold, c.holdErr = true, &next, nil
-	if changed {
-		c.notify()
-	}
+	c.set(func() {
+		changed := !c.held || c.holdErr != nil
+		c.held, c.hold, c.holdErr = true, &next, nil
+		if changed {
+			c.notify()
+		}
+	})
 	return nil
 }
 
@@ -338,18 +370,22 @@ type Release struct {
 	Of string
 }
 
-// ends tells whether this release is about the hold; nil is one that cannot be read.
+// ends tells whether this release is about the hold; nil is one that cannot be read. In
+// doubt it is somebody else's.
 func (r Release) ends(hold *Hold) bool {
-	if hold == nil || hold.Sequence == 0 {
+	switch {
+	case r.Of != "" && (hold == nil || r.Of != hold.latest()):
+		return false
+	case hold == nil || hold.Sequence == 0:
 		return !r.Resumed
 	}
-	return r.Sequence >= hold.Sequence && (r.Of == "" || r.Of == hold.LatestTaskID)
+	return r.Sequence >= hold.Sequence
 }
 
 // Release ends a hold, and nothing else does. The node runs again if it is approved.
 func (c *Consent) Release(r Release) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.changing.Lock()
+	defer c.changing.Unlock()
 	if c.held && !r.ends(c.hold) {
 		return ErrHeldLater
 	}
@@ -362,8 +398,10 @@ func (c *Consent) Release(r Release) error {
 		return fmt.Errorf("the release cannot be made durable, so the node stays held: %w", err)
 	}
 	if c.held {
-		c.held, c.hold, c.holdErr = false, nil, nil
-		c.notify()
+		c.set(func() {
+			c.held, c.hold, c.holdErr = false, nil, nil
+			c.notify()
+		})
 	}
 	return nil
 }

@@ -286,7 +286,9 @@ func TestWhichHoldsAReleaseEnds(t *testing.T) {
 		"of this hold, and of one before it":     {holds: []func(*Consent) error{holds(1, "b"), holds(2, "a")}, release: Release{Sequence: 3, Of: "a"}, ends: true},
 		"of a hold with a later one":             {holds: []func(*Consent) error{holds(1, "a"), holds(2, "b")}, release: Release{Sequence: 3, Of: "a"}},
 		"an old file":                            {file: byTheClock, release: Release{Sequence: 1}, ends: true},
-		"an old file, of one hold":               {file: byTheClock, release: Release{Sequence: 1, Of: "a"}, ends: true},
+		"an old file, of this hold":              {file: byTheClock, release: Release{Sequence: 1, Of: "t"}, ends: true},
+		"an old file, of another hold":           {file: byTheClock, release: Release{Sequence: 1, Of: "a"}},
+		"a torn file, of one hold":               {file: byTheClock[:20], release: Release{Sequence: 1, Of: "t"}},
 		"an old file, taken before it was found": {file: byTheClock, release: Release{Sequence: 1, Resumed: true}},
 		"an old file, held once more":            {file: byTheClock, holds: []func(*Consent) error{holds(2, "a")}, release: Release{Sequence: 1}},
 		"a torn file":                            {file: byTheClock[:20], release: Release{Sequence: 1}, ends: true},
@@ -309,6 +311,59 @@ func TestWhichHoldsAReleaseEnds(t *testing.T) {
 			}
 			if held := open(t, dir).State().Held; held == c.ends {
 				t.Errorf("held: %t", held)
+			}
+		})
+	}
+}
+
+// TestASlowDiskSilencesNobody: what is known can be asked for while the disk is waited for,
+// and does not change before the disk has it.
+func TestASlowDiskSilencesNobody(t *testing.T) {
+	for name, change := range map[string]func(*Consent) error{
+		"what was signed": func(c *Consent) error { return c.Signed(key, 7) },
+		"an approval":     func(c *Consent) error { return c.Approve("key-2", nodeID, 0) },
+		"a hold":          func(c *Consent) error { return c.Hold("t", "r", 2) },
+		"a release": func(c *Consent) error {
+			_ = c.Hold("t", "r", 2)
+			return c.Release(Release{Sequence: 3})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := open(t, t.TempDir())
+			must(t, c.Approve(key, nodeID, 0))
+			steps, placed := 0, false
+			c.dir.Fault = func(step string) error {
+				if step == "rename" || step == "remove" {
+					placed = true
+				}
+				if step != "sync directory" || !placed {
+					return nil
+				}
+				placed = false
+				steps++
+				before, answered := open(t, c.dir.path).State(), make(chan State)
+				go func() {
+					c.Reread()
+					_, _ = c.Changed(), c.Sequence()
+					answered <- c.State()
+				}()
+				select {
+				case got := <-answered:
+					// The file is in place, and may be gone again after a loss of power.
+					if cmp.Equal(got, before) {
+						t.Errorf("it is told before it is durable: %+v", got)
+					}
+				case <-time.After(time.Minute): // never passes but where it is broken
+					t.Error("the state waits for the disk")
+				}
+				return nil
+			}
+			must(t, change(c))
+			if steps == 0 {
+				t.Error("nothing was made durable")
+			}
+			if got, want := c.State(), open(t, c.dir.path).State(); !cmp.Equal(got, want) {
+				t.Errorf("%+v, and on the disk %+v", got, want)
 			}
 		})
 	}

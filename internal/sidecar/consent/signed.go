@@ -34,8 +34,8 @@ func (c *Consent) SignStateAccepted(publicKey string, height int64) error {
 // changeApproval changes what the approval of this node says of this key. It changes
 // nobody's right to run, so nobody is told.
 func (c *Consent) changeApproval(publicKey string, change func(*Approval)) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.changing.Lock()
+	defer c.changing.Unlock()
 	if c.approval == nil || publicKey == "" || c.approval.PublicKey != publicKey || c.approval.NodeUID != c.nodeUID {
 		return nil
 	}
@@ -47,6 +47,6 @@ func (c *Consent) changeApproval(publicKey string, change func(*Approval)) error
 	if err := write(c.dir, approvalFile, next); err != nil {
 		return fmt.Errorf("what the signing key signed cannot be made durable: %w", err)
 	}
-	c.approval = &next
+	c.set(func() { c.approval = &next })
 	return nil
 }
