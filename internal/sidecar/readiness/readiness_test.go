@@ -37,9 +37,9 @@ func TestJudge(t *testing.T) {
 		"a peer has one more":       {func(f *Facts) { f.BlockAge, f.Moves = time.Hour, false }, true, NetworkStalled, "the last block is 1h0m0s old, and nobody who answers has a newer one than 1200; 2 connections"},
 		// After a long downtime a peer is connected a moment before it has told its height: that
 		// nobody has a newer block is not known yet.
-		"nobody has told a height":    {func(f *Facts) { f.BlockAge, f.Moves, f.Peer = time.Hour, false, 0 }, false, BlockTooOld, "the last block is 1h0m0s old, and no peer or witness has told its height yet; own height 1200; 2 connections"},
-		"only a witness has told one": {func(f *Facts) { f.BlockAge, f.Moves, f.Peer, f.Witness = time.Hour, false, 0, 1200 }, true, NetworkStalled, "nobody who answers has a newer one than 1200"},
-		"nobody has, and blocks come": {func(f *Facts) { f.BlockAge, f.Peer = time.Hour, 0 }, true, Following, ""},
+		"nobody has told a height":                                {func(f *Facts) { f.BlockAge, f.Moves, f.Peer = time.Hour, false, 0 }, false, BlockTooOld, "the last block is 1h0m0s old, and no peer or witness has told its height yet; own height 1200; 2 connections"},
+		"only a witness has told one":                             {func(f *Facts) { f.BlockAge, f.Moves, f.Peer, f.Witness = time.Hour, false, 0, 1200 }, true, NetworkStalled, "nobody who answers has a newer one than 1200"},
+		"nobody has, and blocks come":                             {func(f *Facts) { f.BlockAge, f.Peer = time.Hour, 0 }, true, Following, ""},
 		"the only validator, and full nodes that tell it nothing": {func(f *Facts) { f.BlockAge, f.Moves, f.Peer, f.Sole = time.Hour, false, 0, true }, true, NetworkStalled, "2 connections"},
 		// What a wrong clock does: one that is ahead makes all blocks old, one that is behind
 		// makes all of them new.
