@@ -7,6 +7,8 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"net/url"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -39,8 +41,12 @@ type CommitSignature struct {
 // votedForBlock is the flag of a vote for the block of the commit.
 const votedForBlock = 2
 
-// Commit asks /commit for the latest height that the node has.
-func (c *Client) Commit(ctx context.Context) (Commit, error) {
+// Commit asks /commit for this height; 0 is the latest that the node has.
+func (c *Client) Commit(ctx context.Context, height int64) (Commit, error) {
+	var query url.Values
+	if height != 0 {
+		query = url.Values{"height": {strconv.FormatInt(height, 10)}}
+	}
 	var body struct {
 		SignedHeader *struct {
 			Commit *struct {
@@ -62,7 +68,7 @@ func (c *Client) Commit(ctx context.Context) (Commit, error) {
 			} `json:"commit"`
 		} `json:"signed_header"`
 	}
-	if _, err := c.get(ctx, "/commit", nil, &body); err != nil {
+	if _, err := c.get(ctx, "/commit", query, &body); err != nil {
 		return Commit{}, err
 	}
 	if body.SignedHeader == nil || body.SignedHeader.Commit == nil || body.SignedHeader.Commit.Height == nil {

@@ -33,7 +33,7 @@ func commitFrom(t *testing.T, change func([]byte) []byte) (Commit, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return client.Commit(context.WithoutCancel(t.Context()))
+	return client.Commit(context.WithoutCancel(t.Context()), 0)
 }
 
 // publicKeyOf is that of the validator with this index in the golden commit.
@@ -80,6 +80,20 @@ func TestACommitProvesWhoSigned(t *testing.T) {
 				t.Errorf("proven: %t", got)
 			}
 		})
+	}
+}
+
+func TestACommitOfAHeight(t *testing.T) {
+	t.Parallel()
+	asked := ""
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked = r.URL.RequestURI() }))
+	defer server.Close()
+	client, err := NewClient(server.Client(), server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Commit(t.Context(), 178123450); err == nil || asked != "/commit?height=178123450" {
+		t.Errorf("%q was asked for, and the answer is %v", asked, err)
 	}
 }
 

@@ -51,8 +51,6 @@ type Approval struct {
 	// Doubted is the height of the sign state when the volume came to this node or to
 	// this key; 0: it was theirs before, or knew of no signature.
 	Doubted int64 `json:"doubted,omitempty"`
-	// AcceptedAt is the height of the sign state that a person last accepted.
-	AcceptedAt int64 `json:"acceptedAt,omitempty"`
 }
 
 func (a Approval) validate() error {

@@ -10,7 +10,7 @@ func (a *Approval) inherit(old *Approval, signed int64) {
 		return
 	}
 	if old != nil && old.PublicKey == a.PublicKey {
-		a.Signed, a.AcceptedAt = old.Signed, old.AcceptedAt
+		a.Signed = old.Signed
 	}
 	if old != nil && old.PublicKey == a.PublicKey && old.NodeUID == a.NodeUID {
 		a.Doubted = old.Doubted
@@ -28,7 +28,7 @@ func (c *Consent) Signed(publicKey string, height int64) error {
 // SignStateAccepted keeps that a person accepted the sign state at this height: the key
 // signed nothing above it that matters. Nothing else lowers what is known.
 func (c *Consent) SignStateAccepted(publicKey string, height int64) error {
-	return c.changeApproval(publicKey, func(a *Approval) { a.Signed, a.Doubted, a.AcceptedAt = height, 0, height })
+	return c.changeApproval(publicKey, func(a *Approval) { a.Signed, a.Doubted = height, 0 })
 }
 
 // changeApproval changes what the approval of this node says of this key. It changes

@@ -65,12 +65,17 @@ func New(o Options) *Signer {
 }
 
 // Approval is under which identity seid may run now, and what its sign state is to be
-// held against.
+// held against. What a person accepted is written down before it counts: once seid has
+// signed, the acceptance no longer fits the sign state, and what was known before it
+// would keep the node down.
 func (s *Signer) Approval(allowed consent.State) supervisor.Approval {
 	if allowed.Approval == nil {
 		return supervisor.Approval{}
 	}
 	s.read()
+	if height := s.Height(); s.limits(*allowed.Approval).Accepts(height) {
+		s.accept(allowed.Approval.PublicKey, height)
+	}
 	return supervisor.Approval{
 		PublicKey: allowed.Approval.PublicKey, NodeID: allowed.Approval.NodeID, Signing: s.limits(*allowed.Approval),
 	}
@@ -98,12 +103,11 @@ func (s *Signer) Prepare(ctx context.Context, allowed consent.State) {
 	key, height := allowed.Approval.PublicKey, s.Height()
 	limits := s.limits(*allowed.Approval)
 	if limits.Accepts(height) {
-		s.accept(key, height)
-		return
+		return // Approval sees to it
 	}
 	// A sign state without a signature is guarded in any case.
 	if height > 0 && s.mayAsk(key, limits.Guard(height)) {
-		s.ask(ctx, key)
+		s.ask(ctx, key, height)
 	}
 	if reason := s.limits(*allowed.Approval).Guard(height); reason != signing.Off {
 		s.opts.Log.Warn("seid is started under the guard against signing twice", "reason", reason, "why", s.limits(*allowed.Approval).Explain(height))
@@ -118,11 +122,11 @@ func (s *Signer) mayAsk(key string, reason signing.Reason) bool {
 	return s.answered != key || reason == signing.Doubted
 }
 
-func (s *Signer) ask(ctx context.Context, key string) {
+func (s *Signer) ask(ctx context.Context, key string, signed int64) {
 	s.mu.Lock()
 	witnesses := s.mounted.Of(key).Witnesses
 	s.mu.Unlock()
-	height, answered := s.witnessed(ctx, key, witnesses)
+	height, answered := s.witnessed(ctx, key, signed, witnesses)
 	if answered {
 		s.mu.Lock()
 		s.answered = key

@@ -4,6 +4,7 @@ import (
 	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/base64"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -37,7 +38,11 @@ type rig struct {
 	clock   *clocktesting.FakePassiveClock
 	// chain is where the commit was made.
 	chain string
-	asked int
+	// ahead is how far the witness is above the commit that the key signed. Of the blocks
+	// between the key signed none.
+	ahead int64
+	// asked counts the questions for the latest commit, and more those for earlier ones.
+	asked, more int
 }
 
 func newRig(t *testing.T) *rig {
@@ -95,9 +100,16 @@ func (r *rig) witness() string {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		r.asked++
-		_, _ = w.Write(content)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		height := proven + r.ahead
+		if text := request.FormValue("height"); text != "" {
+			r.more++
+			height, _ = strconv.ParseInt(text, 10, 64)
+		} else {
+			r.asked++
+		}
+		// The key's signature is at one height, and at no other it is valid.
+		_, _ = io.WriteString(w, strings.ReplaceAll(string(content), strconv.Itoa(proven), strconv.FormatInt(height, 10)))
 	}))
 	r.t.Cleanup(server.Close)
 	return server.URL
@@ -130,11 +142,32 @@ func TestWhatTheOperatorKnowsCounts(t *testing.T) {
 	if got := r.guard(400); got != signing.Off {
 		t.Errorf("a person accepted it: %q", got)
 	}
-	if got := r.consent.State().Approval; got.Signed != 400 || got.AcceptedAt != 400 {
+	if got := r.consent.State().Approval; got.Signed != 400 {
 		t.Errorf("%+v", got)
 	}
 	if got := r.guard(399); got != signing.Behind {
 		t.Errorf("a person accepted another: %q", got)
+	}
+}
+
+// A restart of seid in place may be the first to see what a person accepted. seid signs
+// under it, and the start after that must not be held against what was known before.
+func TestAnAcceptanceCountsForWhatIsSignedUnderIt(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.approve(0)
+	if err := r.consent.Signed(signedKey(), 900); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.guard(400); got != signing.Behind {
+		t.Fatalf("the key signed height 900: %q", got)
+	}
+	r.write("signing.json", signing.Known{PublicKey: signedKey(), Height: 400, Accepted: new(int64(400))}.Text())
+	if got := r.Approval(r.consent.State()).Signing.Guard(400); got != signing.Off {
+		t.Fatalf("a person accepted it: %q", got)
+	}
+	if got := r.guard(401); got != signing.Off {
+		t.Errorf("it signed one more block since: %q", got)
 	}
 }
 
@@ -164,6 +197,36 @@ func TestOnlyAProofCounts(t *testing.T) {
 			}
 			if got := r.guard(proven); got != signing.Off {
 				t.Errorf("a sign state that knows of it: %q", got)
+			}
+		})
+	}
+}
+
+// A validator misses a block now and then, and just then it is asked for.
+func TestABlockThatTheTwinMissedHidesNothing(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		ahead, signed int64
+		want          signing.Reason
+		more          int
+	}{
+		"it signed the latest":                    {0, 400, signing.Behind, 0},
+		"it missed the latest":                    {1, 400, signing.Behind, 1},
+		"it missed a few":                         {recentCommits - 1, 400, signing.Behind, recentCommits - 1},
+		"it signed none for a while":              {recentCommits, 400, signing.Off, recentCommits - 1},
+		"nothing is asked that is known":          {5, proven, signing.Off, 4},
+		"the witness is behind the sign state":    {0, proven + 9, signing.Off, 0},
+		"the latest is one above the sign state":  {1, proven, signing.Off, 0},
+		"what the sign state does not know of it": {3, proven - 1, signing.Behind, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			r.ahead = c.ahead
+			r.approve(0)
+			r.write("signing.json", signing.Known{PublicKey: signedKey(), Witnesses: []string{r.witness()}}.Text())
+			if got := r.guard(c.signed); got != c.want || r.more != c.more {
+				t.Errorf("the guard is %q after %d more questions, want %q after %d", got, r.more, c.want, c.more)
 			}
 		})
 	}
