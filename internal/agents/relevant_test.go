@@ -25,7 +25,7 @@ var wakes = map[string]bool{
 	"Seid.SafeToStop": true, "Seid.Since": true, "Seid.State": true, "Seid.UnsafeBecause": true,
 	"Upgrade.Halted": true, "Upgrade.Height": true, "Upgrade.Info": true, "Upgrade.Name": true, "Upgrade.Rounded": true,
 
-	"SignGuard.Reason": true, "SignGuard.Message": true,
+	"SignGuard.Decided": true, "SignGuard.Reason": true, "SignGuard.Message": true,
 
 	// They change with every block; what matters of them is whether it is nearly full.
 	"FreeBytes": false, "TotalBytes": false, "SignHeight": false, "Height": false,

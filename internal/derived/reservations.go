@@ -126,7 +126,8 @@ func ReleaseReservations(ctx context.Context, s *scope.Scope) error {
 		return err
 	}
 	for i := range held {
-		if err := s.Kube.LetGo(ctx, &held[i]); err != nil {
+		forget := plan.ForgetsSigned(s.Input, s.Seen.Leases[held[i].Name].Signed)
+		if err := s.Kube.LetGo(ctx, &held[i], forget); err != nil {
 			return outcome(s, "Lease", held[i].Name, err)
 		}
 	}
@@ -144,5 +145,5 @@ func letGo(ctx context.Context, s *scope.Scope, name string) error {
 	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity != string(s.Node.UID) {
 		return nil // it is somebody else's by now
 	}
-	return outcome(s, "Lease", name, s.Kube.LetGo(ctx, lease))
+	return outcome(s, "Lease", name, s.Kube.LetGo(ctx, lease, false))
 }

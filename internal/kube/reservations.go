@@ -92,9 +92,10 @@ func (c *Client) ChangeReservation(ctx context.Context, before, after *coordinat
 }
 
 // LetGo deletes a Lease and removes its finalizer. A Lease that records what a key signed
-// stays without a holder: the next node with the key needs that record.
-func (c *Client) LetGo(ctx context.Context, lease *coordinationv1.Lease) error {
-	if lease.Annotations[v1alpha1.AnnotationSigned] != "" && lease.DeletionTimestamp == nil {
+// stays without a holder, unless that is to be forgotten: the next node with the key
+// needs that record.
+func (c *Client) LetGo(ctx context.Context, lease *coordinationv1.Lease, forget bool) error {
+	if lease.Annotations[v1alpha1.AnnotationSigned] != "" && !forget && lease.DeletionTimestamp == nil {
 		after := lease.DeepCopy()
 		after.Spec.HolderIdentity = nil
 		delete(after.Annotations, v1alpha1.AnnotationHolder)

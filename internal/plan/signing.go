@@ -45,8 +45,10 @@ func RecordSigned(in Input) Recording {
 	height, guard := *status.SignHeight, signing.Reason(status.SignGuard.Reason)
 	if accepted := acceptedSignState(in.Node); accepted != nil {
 		// Once: the same annotation does not accept what the volume is put back to later.
+		// The Lease says so also after its node: the next one of the same manifest has the
+		// same annotation.
 		used := lease.Signed.Accepted != nil && *lease.Signed.Accepted == *accepted
-		if *accepted == height && guard != signing.Off && !used {
+		if in.Seen.Sidecar.Connected && *accepted == height && guard != signing.Off && !used {
 			return Recording{Lease: name, Record: SignRecord{Height: height, Volume: in.Seen.Claim.UID, Accepted: accepted}}
 		}
 	} else if lease.Signed.Accepted != nil {
@@ -68,11 +70,16 @@ func RecordSigned(in Input) Recording {
 }
 
 // signingLease is the Lease of the key that the pod signs with, if that is this node's
-// and the sidecar tells how far it signed.
+// and the sidecar tells how far it signed. What it told last counts also when it is gone
+// with its pod: nobody will tell more. A sidecar that does not decide about the guard
+// cannot say whether its sign state is that of the key, and is not believed.
 func signingLease(in Input) (status api.Status, name string, lease Lease, known bool) {
 	status = in.Seen.Sidecar.Status
 	key := status.Approval.PublicKey
-	if !in.Seen.Sidecar.Connected || !status.Approved || key == "" || status.SigningPublicKey != key || status.SignHeight == nil || in.Seen.Claim == nil {
+	switch {
+	case !in.Seen.Sidecar.Connected && !podGone(in), in.Seen.Claim == nil, status.SignHeight == nil, !status.SignGuard.Decided:
+		return status, "", Lease{}, false
+	case !status.Approved || key == "" || status.SigningPublicKey != key:
 		return status, "", Lease{}, false
 	}
 	name = newWish(v1alpha1.ReservationSigningKey, in.Node.Spec.ChainID, key).Name
@@ -80,9 +87,16 @@ func signingLease(in Input) (status api.Status, name string, lease Lease, known 
 	return status, name, lease, lease.Holder == in.Node.UID
 }
 
-// seidEnded tells whether seid does not run, so that nothing more is signed for now.
+// seidEnded tells whether seid does not run, so that nothing more is signed for now. A
+// seid that ended takes its parent with it, and the parent's last word may be lost: that
+// nobody answers for seid is then all that is seen of its end.
 func seidEnded(seid api.Seid) bool {
-	return seid.State == api.SeidStopped || seid.State == api.SeidParked || seid.State == api.SeidWaiting
+	switch seid.State {
+	case api.SeidStopped, api.SeidParked, api.SeidWaiting, api.SeidUnknown:
+		return true
+	case api.SeidRunning, api.SeidStarting, api.SeidStopping:
+	}
+	return false
 }
 
 // acceptedSignState is the height of the sign state that a person accepts; nil: none.
@@ -102,7 +116,12 @@ func SigningEntry(in Input) string {
 	if in.Seen.NodeConfig != nil {
 		told = in.Seen.NodeConfig.Data[signing.File]
 	}
+	before, err := signing.Parse([]byte(told))
 	wish, wants := keyWish(in, SigningKey)
+	if wants && keepsKey(in, wish, before) {
+		wish = newWish(wish.Kind, in.Node.Spec.ChainID, before.PublicKey)
+		_, wants = in.Seen.Leases[wish.Name]
+	}
 	if !wants {
 		return told
 	}
@@ -113,16 +132,37 @@ func SigningEntry(in Input) string {
 	if here {
 		known.Accepted = stillAccepted(in.Node, record)
 	}
-	before, err := signing.Parse([]byte(told))
+	sameKey := err == nil && before.PublicKey == wish.Identity
 	if before = before.Of(wish.Identity); known.Tip == 0 {
 		known.Tip = before.Tip
 	}
 	// Few blocks decide nothing, and a node that cannot start would be told of each.
 	about := podGone(in) && !in.Node.Spec.Paused && known.Tip-before.Tip > signing.Window
-	if err == nil && before.SameBut(known) && !about {
+	if sameKey && before.SameBut(known) && !about {
 		return told
 	}
 	return known.Text()
+}
+
+// keepsKey tells whether the pod is still to be told of the key that it was told of
+// before, and not yet of the one in the Secret. A pod signs with the key that it was
+// approved with until there is another pod. Without what is known of that key, the guard
+// would go off that keeps its seid from signing twice.
+func keepsKey(in Input, wish Wish, before signing.Known) bool {
+	if before.PublicKey == "" || before.PublicKey == wish.Identity {
+		return false
+	}
+	return identityChanged(in, SigningKey) || !podGone(in) && in.Seen.Sidecar.Status.Approval.PublicKey != wish.Identity
+}
+
+// ForgetsSigned tells whether what is known of a signing key goes with a node that is
+// deleted: the key was made on a volume that is deleted with the node. If a copy of that
+// volume comes back, its sign state is doubted in any case.
+func ForgetsSigned(in Input, record SignRecord) bool {
+	validator, policy, volume := in.Node.Spec.Validator, in.Node.Spec.DataVolume, in.Node.Status.DataVolume
+	return validator != nil && validator.SigningKey == nil &&
+		policy != nil && policy.DeletionPolicy == v1alpha1.DeletionPolicyDelete && policy.Import == nil &&
+		volume != nil && volume.UID == record.Volume
 }
 
 // stillAccepted is the height of the sign state that a person accepted and still accepts;

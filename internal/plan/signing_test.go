@@ -13,7 +13,9 @@ import (
 
 // signed says how high the sign state is, and why seid would be guarded.
 func signed(height int64, guard signing.Reason) edit {
-	return sidecar(func(s *Sidecar) { s.Status.SignHeight, s.Status.SignGuard.Reason = &height, string(guard) })
+	return sidecar(func(s *Sidecar) {
+		s.Status.SignHeight, s.Status.SignGuard = &height, api.SignGuard{Decided: true, Reason: string(guard)}
+	})
 }
 
 // knows puts what is known into the Lease of the signing key, written this long ago.
@@ -24,6 +26,8 @@ func knows(record SignRecord, ago time.Duration) edit {
 func seidIs(state api.SeidState) edit {
 	return sidecar(func(s *Sidecar) { s.Status.Seid.State = state })
 }
+
+func hangsUp(in *Input) { in.Seen.Sidecar.Connected = false }
 
 func acceptsSignState(height string) edit {
 	return annotated(v1alpha1.AnnotationAcceptSignState, height)
@@ -48,6 +52,12 @@ func TestWhatAKeySignedIsRecordedNowAndThen(t *testing.T) {
 		"by a clock that was ahead":       {in: signer(signed(9, signing.Off), knows(here(5), -time.Hour)), want: new(here(9))},
 		"later, and it signs no more":     {in: signer(signed(5, signing.Off), knows(here(5), seldom)), after: recordEvery},
 		"seid ended":                      {in: signer(signed(9, signing.Off), knows(here(5), often), seidIs(api.SeidStopped)), want: new(here(9))},
+		"nobody answers for seid":         {in: signer(signed(9, signing.Off), knows(here(5), often), seidIs(api.SeidUnknown)), want: new(here(9))},
+		"it is being stopped":             {in: signer(signed(9, signing.Off), knows(here(5), often), seidIs(api.SeidStopping)), after: recordEvery - often},
+		"gone with its pod":               {in: signer(signed(9, signing.Off), knows(here(5), often), onPod(endingPod), hangsUp), want: new(here(9))},
+		"a person accepts what is gone":   {in: signer(signed(4, signing.Behind), knows(here(9), often), acceptsSignState("4"), onPod(endingPod), hangsUp), after: recordEvery},
+		"the pod has another key":         {in: signer(signed(9, signing.Off), knows(here(5), seldom), sidecar(func(s *Sidecar) { s.Status.SigningPublicKey = otherPublicKey }))},
+		"a sidecar without a guard":       {in: signer(signed(9, signing.Off), knows(here(5), seldom), sidecar(func(s *Sidecar) { s.Status.SignGuard = api.SignGuard{} }))},
 		"the pod is on its way out":       {in: signer(signed(9, signing.Off), knows(here(5), often), onPod(endingPod)), want: new(here(9))},
 		"less than is known":              {in: signer(signed(4, signing.Behind), knows(here(5), seldom)), after: recordEvery},
 		"less, and a sidecar that errs":   {in: signer(signed(4, signing.Off), knows(here(5), seldom)), after: recordEvery},
@@ -56,7 +66,7 @@ func TestWhatAKeySignedIsRecordedNowAndThen(t *testing.T) {
 		"on another volume":               {in: signer(signed(5, signing.Off), knows(SignRecord{Height: 5, Volume: otherUID}, often)), want: new(here(5))},
 		"a Lease of another node":         {in: signer(signed(9, signing.Off), leasedTo(v1alpha1.ReservationSigningKey, publicKey, otherUID))},
 		"the sidecar does not tell":       {in: signer(knows(here(5), seldom))},
-		"the sidecar does not answer":     {in: signer(signed(9, signing.Off), knows(here(5), seldom), sidecar(func(s *Sidecar) { s.Connected = false }))},
+		"the sidecar does not answer":     {in: signer(signed(9, signing.Off), knows(here(5), seldom), hangsUp)},
 		"a person accepts it":             {in: signer(signed(4, signing.Behind), knows(here(9), often), acceptsSignState("4")), want: new(with(4, 4))},
 		"a person accepts a fresh one":    {in: signer(signed(0, signing.Fresh), knows(here(9), often), acceptsSignState("0")), want: new(with(0, 0))},
 		"a person accepts another":        {in: signer(signed(4, signing.Behind), knows(here(9), often), acceptsSignState("5")), after: recordEvery},
@@ -78,6 +88,42 @@ func TestWhatAKeySignedIsRecordedNowAndThen(t *testing.T) {
 
 func tells(known signing.Known) edit {
 	return func(in *Input) { in.Seen.NodeConfig.Data[signing.File] = known.Text() }
+}
+
+// otherKey says that there is another key in the Secret.
+func otherKey(in *Input) { key(SigningKey, Key{PublicKey: otherPublicKey})(in) }
+
+// A key that was made on a volume is nobody's when that volume is deleted.
+func TestWhatIsForgottenWithAVolume(t *testing.T) {
+	t.Parallel()
+	own := func(in *Input) { in.Node.Spec.Validator.SigningKey = nil }
+	deletes := func(in *Input) {
+		in.Node.Spec.DataVolume = &v1alpha1.DataVolumeSpec{DeletionPolicy: v1alpha1.DeletionPolicyDelete}
+	}
+	tracked := func(in *Input) { in.Node.Status.DataVolume = &v1alpha1.ObjectIdentity{UID: claimUID} }
+	imports := func(in *Input) { in.Node.Spec.DataVolume.Import = &v1alpha1.VolumeImport{} }
+	here := SignRecord{Height: 5, Volume: claimUID}
+	for name, c := range map[string]struct {
+		in     Input
+		record SignRecord
+		want   bool
+	}{
+		"its own key, on its volume":   {signer(own, deletes, tracked), here, true},
+		"a key from a Secret":          {signer(deletes, tracked), here, false},
+		"the volume stays":             {signer(own, tracked), here, false},
+		"an imported volume stays":     {signer(own, deletes, imports, tracked), here, false},
+		"it signed on another volume":  {signer(own, deletes, tracked), SignRecord{Height: 5, Volume: otherUID}, false},
+		"nobody knows which volume":    {signer(own, deletes, func(in *Input) { in.Node.Status.DataVolume = nil }), here, false},
+		"no policy, and so it is kept": {signer(own, tracked, func(in *Input) { in.Node.Spec.DataVolume = nil }), here, false},
+		"it does not sign":             {running(), SignRecord{}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := ForgetsSigned(c.in, c.record); got != c.want {
+				t.Errorf("forgotten: %t", got)
+			}
+		})
+	}
 }
 
 func TestAPodIsToldWhatIsKnownOfItsKey(t *testing.T) {
@@ -104,6 +150,11 @@ func TestAPodIsToldWhatIsKnownOfItsKey(t *testing.T) {
 		"accepted of another volume":            {signer(knows(SignRecord{Height: 4, Volume: "another", Accepted: new(int64(4))}, 0), acceptsSignState("4"), tells(base)), signing.Known{PublicKey: publicKey, Height: 4}},
 		"accepted":                              {signer(knows(SignRecord{Height: 4, Volume: claimUID, Accepted: new(int64(4))}, 0), acceptsSignState("4"), tells(base)), signing.Known{PublicKey: publicKey, Height: 4, Vouched: true, Accepted: new(int64(4))}},
 		"accepted long ago":                     {signer(knows(SignRecord{Height: 6, Volume: claimUID, Accepted: new(int64(4))}, 0), tells(base)), signing.Known{PublicKey: publicKey, Height: 6, Vouched: true}},
+		"another Secret, which nobody accepted": {signer(knows(SignRecord{Height: 6, Volume: claimUID}, 0), tells(base), otherKey), signing.Known{PublicKey: publicKey, Height: 6, Vouched: true}},
+		"another one, accepted, and the pod":    {signer(knows(SignRecord{Height: 6, Volume: claimUID}, 0), tells(base), otherKey, acceptsKey(otherPublicKey)), signing.Known{PublicKey: publicKey, Height: 6, Vouched: true}},
+		"accepted, and the pod goes":            {signer(knows(SignRecord{Height: 6, Volume: claimUID}, 0), tells(base), otherKey, acceptsKey(otherPublicKey), onPod(endingPod)), signing.Known{PublicKey: otherPublicKey}},
+		"accepted, and the pod is approved":     {signer(knows(SignRecord{Height: 6, Volume: claimUID}, 0), tells(base), otherKey, acceptsKey(otherPublicKey), approvedWith(otherPublicKey, nodeID)), signing.Known{PublicKey: otherPublicKey}},
+		"not accepted, and the Lease is gone":   {signer(tells(base), otherKey, func(in *Input) { in.Seen.Leases = nil }), base},
 		"the Secret is gone":                    {signer(tells(base), key(SigningKey, Key{Problem: v1alpha1.ReasonSecretNotFound})), base},
 	} {
 		t.Run(name, func(t *testing.T) {

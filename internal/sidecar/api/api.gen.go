@@ -302,6 +302,10 @@ type SeidState string
 // SignGuard Why seid, if it starts now, looks for signatures of its own key before it signs;
 // empty when it does not.
 type SignGuard struct {
+	// Decided Always true. A sidecar that is older than the guard leaves all this out, and
+	// then nobody knows whether the sign state can be relied on.
+	Decided bool `json:"decided"`
+
 	// Message In a sentence, with the heights.
 	Message string `json:"message"`
 

@@ -57,7 +57,7 @@ func (n *Node) Node() server.Node {
 		view.Height = sample.status.LatestBlockHeight
 	}
 	reason, why := n.opts.Signer.Guard(n.opts.Consent.State(), signed)
-	view.SignGuard = api.SignGuard{Reason: string(reason), Message: why}
+	view.SignGuard = api.SignGuard{Decided: true, Reason: string(reason), Message: why}
 	view.NodeID, view.NodeIDProblem = n.nodeID(state)
 	if record, err := n.opts.Config.Record(); err != nil {
 		view.Problems = append(view.Problems, api.Problem{Reason: ReasonConfigUnreadable, Message: err.Error()})
