@@ -193,6 +193,8 @@ func FuzzEdit(f *testing.F) {
 	f.Add("a.b = 1\n[[l]]\nx = {y = 1}\n", "a\x00c", "v", int64(5))
 	f.Add("x = {y.z = 1,\r\n}\r\n", "x\x00y\x00n", "", int64(-1))
 	f.Add("\"\" = 1\n[a.b]\n", "a", "\"", int64(1))
+	// What another parser of positions refused, though it decodes.
+	f.Add("1.a = 1\nb = \"\\e\\x41\"\nc = 07:32\n", "1\x00b", "v", int64(0))
 	f.Fuzz(func(t *testing.T, src, path, text string, number int64) {
 		var value any = text
 		switch number % 4 {

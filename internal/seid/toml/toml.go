@@ -6,6 +6,13 @@
 // read. So a file is edited at byte positions, and every edit is checked before
 // it is returned: the result decodes to exactly the old values with the wanted
 // ones in place, or there is no result.
+//
+// The positions come from go-toml's parser, which its authors call unstable. What
+// github.com/creachadair/tomledit offers instead was tried: its formatter writes the
+// whole document anew (line ends, blank lines, indentation and quotes of keys change,
+// and a key that is removed takes the comment above it along), its parser knows lines
+// but no bytes, and its scanner needs more code here and refuses documents that Decode
+// reads, such as one with the key 1.a.
 package toml
 
 import (
