@@ -52,7 +52,8 @@ type world struct {
 	http    *http.Client
 
 	publicKey, nodeID string
-	// wall is the clock that tasks are submitted by; nil for the real one.
+	// wall is the clock of the machine, by which tasks are submitted and holds are dated; nil
+	// for the real one.
 	wall *clocktesting.FakeClock
 	// serving is the script of every seid, grace that of the supervisor.
 	serving []fakeseid.Step
@@ -237,7 +238,11 @@ func withClock(c clock.WithTicker) option { return func(t *tasks) { t.Clock = c 
 func (w *world) live(m *mortal, options ...option) *life {
 	w.t.Helper()
 	dir := filepath.Join(string(w.home), ".sei-sidecar")
-	may, err := consent.Open(dir, nodeUID, nil)
+	var wall clock.WithDelayedExecution = clock.RealClock{}
+	if w.wall != nil {
+		wall = w.wall
+	}
+	may, err := consent.Open(dir, nodeUID, wall)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -269,11 +274,7 @@ func (w *world) live(m *mortal, options ...option) *life {
 	for _, set := range options {
 		set(l.tasks)
 	}
-	running := engine.Options{Store: kept, Definitions: l.tasks.definitions()}
-	if w.wall != nil {
-		running.Clock = w.wall
-	}
-	l.Engine, err = engine.New(running)
+	l.Engine, err = engine.New(engine.Options{Store: kept, Definitions: l.tasks.definitions(), Clock: wall})
 	if err != nil {
 		w.t.Fatal(err)
 	}
