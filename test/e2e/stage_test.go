@@ -66,6 +66,15 @@ func check(tb testing.TB, err error) {
 // story runs a story, and then asks the chain whether anything bad came of it.
 func (s *stage) story(t *testing.T, name string, tell func(*testing.T)) {
 	t.Helper()
+	s.tell(t, name, func(t *testing.T) {
+		tell(t)
+		s.sound(t)
+	})
+}
+
+// tell runs a story for the report.
+func (s *stage) tell(t *testing.T, name string, tell func(*testing.T)) {
+	t.Helper()
 	t.Run(name, func(t *testing.T) {
 		began := time.Now()
 		defer func() {
@@ -78,7 +87,6 @@ func (s *stage) story(t *testing.T, name string, tell func(*testing.T)) {
 			told.stories = append(told.stories, told1{name, outcome, time.Since(began)})
 		}()
 		tell(t)
-		s.sound(t)
 	})
 }
 

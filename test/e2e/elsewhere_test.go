@@ -1,0 +1,262 @@
+package e2e_test
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/sei-operator/sei-operator/api/v1alpha1"
+	"github.com/sei-operator/sei-operator/test/live"
+)
+
+// TestElsewhere tells what becomes of a validator whose key signs elsewhere, where the
+// operator does not see it, while its own sign state is old. The twin is real: a seid with
+// the key, on a copy of the volume, that votes on the chain. What is asserted is what the
+// chain says, and that the sign state of the node's own seid does not rise meanwhile. The
+// last story shows that this can fail: with a person's false word there is evidence.
+func TestElsewhere(t *testing.T) {
+	s := &elsewhere{stage: newStage(t, "elsewhere")}
+	for _, one := range []struct {
+		name string
+		tell func(*testing.T)
+	}{
+		{"elsewhere: a chain of four validators", s.begin},
+		{"elsewhere: a retained claim after a life elsewhere", s.retainedClaim},
+		{"elsewhere: a clone of a live volume", s.clone},
+		{"elsewhere: a live key is accepted on an old volume", s.acceptedKey},
+		{"elsewhere: the twin is gone, and a person accepts the old sign state", s.accepted},
+		{"elsewhere: a volume is reverted in place", s.reverted},
+		{"elsewhere: a chain stands still without the key", s.standstill},
+	} {
+		s.story(t, one.name, one.tell)
+	}
+	// It leaves evidence on the chain.
+	s.tell(t, "elsewhere: the control: a person accepts while the twin signs", s.control)
+}
+
+// doubted is the validator whose key signs elsewhere.
+const doubted, doubtedIndex = "validator-3", 3
+
+type elsewhere struct {
+	*stage
+
+	// twin is the life elsewhere, on a claim of the same name.
+	twin   *corev1.Pod
+	claims int
+}
+
+func (s *elsewhere) begin(t *testing.T) {
+	check(t, s.Start(t.Context()))
+	check(t, s.watcher.Signs(t.Context(), 1, s.ValidatorNames()...))
+}
+
+// claim is the name of a claim that there was not before.
+func (s *elsewhere) claim(what string) string {
+	s.claims++
+	return fmt.Sprintf("%s-%d", what, s.claims)
+}
+
+func (s *elsewhere) signState(t *testing.T, claim string) int64 {
+	t.Helper()
+	return must(s.SignState(t.Context(), claim))(t)
+}
+
+// leaves lets the key go on elsewhere with what is on a claim, which nobody may use now.
+// It returns when the twin has signed.
+func (s *elsewhere) leaves(t *testing.T, claim string) {
+	t.Helper()
+	taken := s.claim("twin")
+	check(t, s.CopyVolume(t.Context(), claim, taken))
+	s.twin = must(s.Elsewhere(t.Context(), doubtedIndex, taken))(t)
+	check(t, s.watcher.Signs(t.Context(), s.watcher.Height(), doubted))
+}
+
+// ends ends the twin for good, and returns when the chain is behind all that it signed.
+// From then on nothing that the key signs can be the second signature of a block.
+func (s *elsewhere) ends(t *testing.T) {
+	t.Helper()
+	check(t, s.End(t.Context(), s.twin))
+	last := s.signState(t, s.twin.Name)
+	check(t, s.watcher.Until(t.Context(), fmt.Sprintf("the chain to pass %d", last), func(r *live.Record) bool { return r.Height() > last }))
+}
+
+// unpause does not wait for a node that is ready: this one must not be.
+func (s *elsewhere) unpause(t *testing.T, name string) {
+	t.Helper()
+	s.edit(t, name, func(spec *v1alpha1.SeiNodeSpec) { spec.Paused = false })
+}
+
+// refused waits until a node on a claim, whose sign state was at a height, says that its key
+// signs elsewhere and with which numbers. It asserts that its seid was started at least
+// twice and signed nothing, while the twin signed all the time.
+func (s *elsewhere) refused(t *testing.T, name, claim string, signed int64) {
+	t.Helper()
+	from := s.watcher.Height()
+	said := s.says(t, name, signed)
+	pod := must(live.Until(t.Context(), s.Cluster, s.Key(name+"-0"), "a second start of seid", func(pod *corev1.Pod) bool { return live.Starts(pod) > 1 }))(t)
+	check(t, s.watcher.Grow(t.Context(), while))
+	check(t, s.watcher.Signs(t.Context(), s.watcher.Height(), doubted))
+	s.says(t, name, signed)
+	if now := s.signState(t, claim); now != signed {
+		t.Errorf("the sign state of %s was at %d, and is at %d while the key signs elsewhere", name, signed, now)
+	}
+	s.watcher.Read(func(r *live.Record) {
+		to := r.LastSigned(doubted)
+		missed := r.Missed(doubted, from, to)
+		note("%s: %d starts were refused at sign state %d, while the twin signed %d of the blocks %d to %d",
+			t.Name(), live.Starts(pod), signed, to-from+1-int64(missed), from, to)
+	})
+	note("%s: %s", t.Name(), said)
+}
+
+// says waits until a node says that its key signs elsewhere, and names its sign state.
+func (s *elsewhere) says(t *testing.T, name string, signed int64) string {
+	t.Helper()
+	node := must(s.Wait(t.Context(), name, "a key that signs elsewhere", func(node *v1alpha1.SeiNode) bool {
+		ready, key := live.Condition(node, v1alpha1.ConditionReady), live.Condition(node, v1alpha1.ConditionSigningKeyReady)
+		return ready.Status == metav1.ConditionFalse && ready.Reason == string(v1alpha1.ReasonSignedElsewhere) &&
+			key.Status == metav1.ConditionFalse && key.Reason == string(v1alpha1.ReasonSignedElsewhere) &&
+			strings.Contains(key.Message, fmt.Sprintf("%s=%d", v1alpha1.AnnotationAcceptSignState, signed))
+	}))(t)
+	return live.Condition(node, v1alpha1.ConditionSigningKeyReady).Message
+}
+
+// accept accepts the sign state of a node as a person does, by the height that the node names.
+func (s *elsewhere) accept(t *testing.T, name string, signed int64) {
+	t.Helper()
+	s.says(t, name, signed)
+	check(t, s.Annotate(t.Context(), name, v1alpha1.AnnotationAcceptSignState, strconv.FormatInt(signed, 10)))
+}
+
+// The SeiNode is deleted, and what its key did then happened elsewhere, on a copy. It comes
+// back on its own claim, for which this cluster would vouch.
+func (s *elsewhere) retainedClaim(t *testing.T) {
+	claim := must(s.ClaimOf(t.Context(), doubted))(t)
+	check(t, s.Leave(t.Context(), doubted))
+	s.leaves(t, claim)
+	signed := s.signState(t, claim)
+	s.create(t, s.Validator(doubtedIndex))
+	s.refused(t, doubted, claim, signed)
+}
+
+// imports is the doubted validator on a claim that exists.
+func (s *elsewhere) imports(node *v1alpha1.SeiNode, claim string) *v1alpha1.SeiNode {
+	node.Spec.DataVolume = &v1alpha1.DataVolumeSpec{Import: &v1alpha1.VolumeImport{PVCName: claim}}
+	return node
+}
+
+// A snapshot of the volume on which the key signs becomes a volume of ours: its sign state
+// is a few blocks old.
+func (s *elsewhere) clone(t *testing.T) {
+	check(t, s.Leave(t.Context(), doubted))
+	clone := s.claim("clone")
+	check(t, s.CloneVolume(t.Context(), s.twin, s.twin.Name, clone))
+	signed := s.signState(t, clone)
+	s.create(t, s.imports(s.Validator(doubtedIndex), clone))
+	s.refused(t, doubted, clone, signed)
+}
+
+// A node has the volume of another validator and a key that signs nothing. Then a person
+// gives it the key that signs elsewhere. The sign state is that of another key: it is old,
+// and says nothing of this one.
+func (s *elsewhere) acceptedKey(t *testing.T) {
+	const name, other = "heir", "validator-2"
+	check(t, s.Leave(t.Context(), doubted))
+	old := s.claim("old")
+	check(t, s.CloneVolume(t.Context(), s.pod(t, other), must(s.ClaimOf(t.Context(), other))(t), old))
+	signed := s.signState(t, old)
+	spare := must(s.NewNodeKey(t.Context(), "spare"))(t)
+	heir := s.imports(s.Node(name, func(spec *v1alpha1.SeiNodeSpec) {
+		spec.Validator = &v1alpha1.ValidatorSpec{
+			SigningKey: &v1alpha1.KeySource{Secret: &v1alpha1.KeySecret{SecretName: "spare-" + live.ValidatorName(0) + "-signing-key"}},
+			NodeKey:    &v1alpha1.KeySource{Secret: &v1alpha1.KeySecret{SecretName: spare.Secret}},
+		}
+	}), old)
+	s.create(t, heir)
+	s.ready(t, name)
+	check(t, s.Pause(t.Context(), name))
+
+	secret, key := &corev1.Secret{}, &corev1.Secret{}
+	signs := s.Validator(doubtedIndex).Spec.Validator.SigningKey.Secret.SecretName
+	check(t, s.Client.Get(t.Context(), s.Key(signs), key))
+	check(t, s.Client.Get(t.Context(), s.Key(heir.Spec.Validator.SigningKey.Secret.SecretName), secret))
+	secret.Data = key.Data
+	check(t, s.Client.Update(t.Context(), secret))
+	check(t, s.Annotate(t.Context(), name, v1alpha1.AnnotationAcceptKey, must(s.SigningKey(t.Context(), signs))(t)))
+	s.unpause(t, name)
+	s.refused(t, name, old, signed)
+	check(t, s.Leave(t.Context(), name))
+}
+
+// The twin is gone, and its last signatures are still among the blocks that seid looks
+// through. The validator comes back on its own old volume, and signs when a person says that
+// nobody else does.
+func (s *elsewhere) accepted(t *testing.T) {
+	s.ends(t)
+	s.create(t, s.Validator(doubtedIndex))
+	claim := must(s.ClaimOf(t.Context(), doubted))(t)
+	s.accept(t, doubted, s.signState(t, claim))
+	s.ready(t, doubted)
+	check(t, s.watcher.Signs(t.Context(), s.watcher.Height(), doubted))
+}
+
+// The volume is put back in its place to what it was before the last signatures, as whoever
+// restores a disk does: every uid is the same. Meanwhile the key goes on elsewhere.
+func (s *elsewhere) reverted(t *testing.T) {
+	claim := must(s.ClaimOf(t.Context(), doubted))(t)
+	check(t, s.Pause(t.Context(), doubted))
+	old := s.claim("old")
+	check(t, s.CopyVolume(t.Context(), claim, old))
+	must(s.Unpause(t.Context(), doubted))(t)
+	check(t, s.watcher.Signs(t.Context(), s.watcher.Height()+while, doubted))
+	check(t, s.Pause(t.Context(), doubted))
+	s.leaves(t, claim)
+	check(t, s.RevertVolume(t.Context(), claim, old))
+	signed := s.signState(t, claim)
+	s.unpause(t, doubted)
+	s.refused(t, doubted, claim, signed)
+}
+
+// The twin is gone, and another validator is down: of four only two sign, so no block comes,
+// and the guard would find the last signatures for ever. The way out is a person's word.
+func (s *elsewhere) standstill(t *testing.T) {
+	const other = "validator-2"
+	s.ends(t)
+	check(t, s.Pause(t.Context(), doubted))
+	check(t, s.Pause(t.Context(), other))
+	claim := must(s.ClaimOf(t.Context(), doubted))(t)
+	signed, stands := s.signState(t, claim), s.watcher.Height()
+	s.unpause(t, doubted)
+	s.says(t, doubted, signed)
+	must(live.Until(t.Context(), s.Cluster, s.Key(doubted+"-0"), "a second start of seid", func(pod *corev1.Pod) bool { return live.Starts(pod) > 1 }))(t)
+	// What was there already may have been told later.
+	if now := s.watcher.Height(); now > stands+1 {
+		t.Errorf("the chain was at %d and is at %d: it does not stand still", stands, now)
+	}
+	s.accept(t, doubted, signed)
+	check(t, s.watcher.Signs(t.Context(), stands+1, doubted))
+	must(s.Unpause(t.Context(), other))(t)
+	s.ready(t, doubted)
+}
+
+// The same as before, and the person who accepts the sign state is wrong: the twin signs.
+// Now the chain has evidence. Without this story, no evidence would say nothing.
+func (s *elsewhere) control(t *testing.T) {
+	claim := must(s.ClaimOf(t.Context(), doubted))(t)
+	check(t, s.Pause(t.Context(), doubted))
+	s.leaves(t, claim)
+	s.unpause(t, doubted)
+	s.accept(t, doubted, s.signState(t, claim))
+	check(t, s.watcher.Until(t.Context(), "evidence of a block that was signed twice", func(r *live.Record) bool {
+		for _, block := range r.Blocks {
+			if block.Evidence > 0 {
+				return true
+			}
+		}
+		return false
+	}))
+}
