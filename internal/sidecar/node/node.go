@@ -62,6 +62,8 @@ type Node struct {
 	// told of last.
 	upgrade api.Upgrade
 	seen    toldUpgrade
+	// exact belongs to who takes samples.
+	exact exactPlan
 	// watch is what was seen of the height, witness what others last claimed, and told
 	// what is said of the node's readiness.
 	watch   watch

@@ -122,7 +122,7 @@ func TestUpgradeAtRealHeights(t *testing.T) {
 func TestPlanIsAskedForExactly(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	plan, asked := base64.StdEncoding.EncodeToString([]byte("\x0a\x0b\x0a\x04v6.6\x18\xc1\xe5\xf7\x54")), 0
-	page, blockTime, height := "", now, int64(178_123_456)
+	page, blockTime, height, busy := "", now, int64(178_123_456), false
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/status":
@@ -131,6 +131,10 @@ func TestPlanIsAskedForExactly(t *testing.T) {
 			fmt.Fprint(w, page)
 		case "/abci_query":
 			asked++
+			if busy {
+				http.Error(w, "busy", http.StatusInternalServerError)
+				return
+			}
 			fmt.Fprintf(w, `{"response":{"value":%q,"height":"7"}}`, plan)
 		default:
 			http.NotFound(w, r)
@@ -142,7 +146,8 @@ func TestPlanIsAskedForExactly(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := New(Options{Home: seid.Home(t.TempDir()), RPC: rpc, HTTP: server.Client(), Metrics: server.URL + "/metrics", Clock: clocktesting.NewFakeClock(now)})
-	see := func() api.Upgrade { return upgradeOf(supervisor.State{}, true, n.ask(t.Context()), now) }
+	instance := "a"
+	see := func() api.Upgrade { return upgradeOf(supervisor.State{}, true, n.ask(t.Context(), instance), now) }
 
 	if got := see(); got.Name != "" || asked != 0 {
 		t.Errorf("no plan is shown and blocks come: %+v, asked %d times", got, asked)
@@ -155,16 +160,33 @@ func TestPlanIsAskedForExactly(t *testing.T) {
 	if got := see(); got != (api.Upgrade{Name: "v6.6", Height: 178_123_457, Halted: true}) {
 		t.Errorf("no block comes: %+v", got)
 	}
+	// A question that goes unanswered once changes nothing: the message would name another
+	// height for a moment, and a halt that only the answer tells of would be over.
+	unanswered := func(what string, want api.Upgrade) {
+		t.Helper()
+		busy = true
+		if got := see(); got != want {
+			t.Errorf("%s, unanswered: %+v", what, got)
+		}
+		busy = false
+	}
+	unanswered("no block comes", api.Upgrade{Name: "v6.6", Height: 178_123_457, Halted: true})
+	instance = "b"
+	unanswered("another seid", api.Upgrade{Name: "v6.6", Height: 178_123_456, Halted: true, Rounded: true})
 	// A process that was started here executed no block, and shows no plan.
 	page = ""
 	if got := see(); !got.Halted || got.Height != 178_123_457 {
 		t.Errorf("after a restart: %+v", got)
 	}
+	unanswered("after a restart", api.Upgrade{Name: "v6.6", Height: 178_123_457, Halted: true})
+	page = "cosmos_upgrade_plan_height{name=\"v7\",info=\"\"} 1.9e+08\n"
+	unanswered("another plan", api.Upgrade{Name: "v7", Height: 190_000_000, Rounded: true})
 	// A plan that was cancelled stays in the metrics.
 	page, plan = "cosmos_upgrade_plan_height{name=\"v6.6\",info=\"\"} 1.78123456e+08\n", ""
 	if got := see(); got.Name != "" {
 		t.Errorf("cancelled: %+v", got)
 	}
+	unanswered("cancelled", api.Upgrade{})
 }
 
 // TestAMissingSampleEndsNoHalt: a busy seid does not answer each question in time.

@@ -76,7 +76,7 @@ func (n *Node) take(ctx context.Context, alive bool) {
 	var next sample
 	asked := n.look().state.Instance
 	if alive {
-		next = n.ask(ctx)
+		next = n.ask(ctx, asked)
 	}
 	next.instance = asked
 	// What could not be read once may be readable now.
@@ -131,8 +131,8 @@ func (n *Node) believe(next sample) {
 	}
 }
 
-func (n *Node) ask(ctx context.Context) sample {
-	s := sample{time: n.opts.Clock.Now()}
+func (n *Node) ask(ctx context.Context, instance string) sample {
+	s := sample{instance: instance, time: n.opts.Clock.Now()}
 	if status, err := n.opts.RPC.Status(ctx); err == nil {
 		s.status = &status
 		if lag, err := n.opts.RPC.LagStatus(ctx); err == nil {

@@ -54,19 +54,44 @@ func (s sample) tellsOfUpgrades() bool {
 	return s.status != nil && (s.planned || s.metrics != nil)
 }
 
+// exactPlan is what a seid last said exactly of the upgrade that is scheduled, and what
+// its metrics showed then.
+type exactPlan struct {
+	instance    string
+	plan, shown *seid.Upgrade
+}
+
+// still tells whether the metrics of the same seid show what they showed.
+func (e exactPlan) still(instance string, shown *seid.Upgrade) bool {
+	return e.instance != "" && e.instance == instance &&
+		(e.shown == shown || e.shown != nil && shown != nil && *e.shown == *shown)
+}
+
 // askForPlan asks the chain which upgrade is scheduled, where that matters: where the
 // metrics show one, because they round its height, and where no block comes, because
-// they show one only after the first block of a process.
+// they show one only after the first block of a process. A busy seid lets the question go
+// unanswered now and then: what it said before holds as long as its metrics are the same.
 func (n *Node) askForPlan(ctx context.Context, s *sample) {
 	if s.status == nil {
 		return
 	}
+	var shown *seid.Upgrade
+	if s.metrics != nil {
+		shown = roundedPlan(s.metrics.Upgrades, s.status.LatestBlockHeight)
+	}
 	stalls := n.opts.Clock.Now().Sub(s.status.LatestBlockTime) > stalledAfter/2
-	if !stalls && s.metrics != nil && roundedPlan(s.metrics.Upgrades, s.status.LatestBlockHeight) == nil {
+	if !stalls && s.metrics != nil && shown == nil {
 		return
 	}
-	if plan, err := n.opts.RPC.CurrentPlan(ctx); err == nil {
+	switch plan, err := n.opts.RPC.CurrentPlan(ctx); {
+	case err == nil:
 		s.plan, s.planned = plan, true
+		n.exact = exactPlan{}
+		if s.metrics != nil {
+			n.exact = exactPlan{instance: s.instance, plan: plan, shown: shown}
+		}
+	case s.metrics != nil && n.exact.still(s.instance, shown):
+		s.plan, s.planned = n.exact.plan, true
 	}
 }
 
