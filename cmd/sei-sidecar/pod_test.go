@@ -62,7 +62,9 @@ type pod struct {
 	client  *client.Client
 	// dieAt is the transition at which the next sidecar kills itself.
 	dieAt string
-	last  json.RawMessage // the last status that was seen
+	// env is that of the containers, beside what the test needs.
+	env  []string
+	last json.RawMessage // the last status that was seen
 }
 
 func newPod(tb testing.TB) *pod {
@@ -118,7 +120,7 @@ func (p *pod) start(name string, args ...string) *process {
 	}
 	command := exec.CommandContext(context.WithoutCancel(p.t.Context()), program, args...)
 	command.Args[0] = name
-	command.Env = environment
+	command.Env = append(environment, p.env...)
 	started := &process{t: p.t, command: command, stderr: &fakeseid.Output{}, ended: make(chan struct{})}
 	command.Stderr = started.stderr
 	if err := command.Start(); err != nil {

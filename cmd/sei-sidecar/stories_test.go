@@ -2,6 +2,9 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"syscall"
@@ -275,5 +278,39 @@ func TestProbes(t *testing.T) {
 	sidecar.wait()
 	if live() == 0 {
 		t.Error("a dead sidecar lives")
+	}
+}
+
+// TestWitnessesAreAskedThroughTheProxy of the environment, by the probe and by the
+// sidecar: otherwise one of them finds the network at a standstill behind a firewall, and
+// the other does not. What is on loopback is never asked there.
+func TestWitnessesAreAskedThroughTheProxy(t *testing.T) {
+	t.Parallel()
+	asked := make(chan string, 100)
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.URL.String()
+		fmt.Fprintf(w, `{"node_info":{"id":"x","network":"pacific-1"},"sync_info":{"latest_block_height":"200","latest_block_time":"2026-01-01T00:00:00Z","catching_up":false}}`)
+	}))
+	t.Cleanup(proxy.Close)
+	p := newPod(t)
+	p.env = []string{"HTTP_PROXY=" + proxy.URL}
+	p.serve()
+	p.supervise()
+	p.must("config-apply", map[string]any{"document": intent(1, map[string]string{"config.statesync.rpc-servers": "witness.example:26657"})})
+	p.must("mark-ready", map[string]any{})
+	const status = "http://witness.example:26657/status"
+	for url := range asked { // until the sidecar does
+		if url == status {
+			break
+		}
+	}
+	probe := p.start("sei-run", "probe", "ready", "--mode", "validator", "--seid-host", p.host, "--home", string(p.home))
+	if code := probe.wait(); code == 0 || !strings.Contains(probe.stderr.String(), "witness height 200, own 100") {
+		t.Errorf("it ended with %d: %s", code, probe.stderr)
+	}
+	for len(asked) > 0 {
+		if url := <-asked; !strings.HasPrefix(url, "http://witness.example") {
+			t.Errorf("%s was asked through the proxy", url)
+		}
 	}
 }

@@ -240,7 +240,7 @@ func (w *world) live() {
 	}
 	drives := driver.New(driver.Options{
 		Home: w.home, Consent: allowed, Config: config, Supervisor: s.client, Signer: key,
-		RPC: rpc, HTTP: local, Metrics: "http://seid/metrics", Clock: w.clock, Log: slog.New(slog.DiscardHandler),
+		RPC: rpc, HTTP: local, Witnesses: local, Metrics: "http://seid/metrics", Clock: w.clock, Log: slog.New(slog.DiscardHandler),
 	})
 	w.mu.Lock()
 	w.sidecar = s

@@ -1,6 +1,7 @@
-// Package egress is how the sidecar downloads from addresses that a user chose. They
-// are public servers; this machine, its link and the metadata service of a cloud are
-// none, and must not be reached by a URL, a redirect or a name that leads there.
+// Package egress is how the sidecar downloads from addresses that a user chose, and asks
+// others of the chain. What is downloaded comes from public servers; this machine, its
+// link and the metadata service of a cloud are none, and must not be reached by a URL, a
+// redirect or a name that leads there.
 package egress
 
 import (
@@ -28,6 +29,19 @@ func Check(address netip.Addr) error {
 		return fmt.Errorf("%s: %w", address, ErrForbidden)
 	}
 	return nil
+}
+
+// NewWitnessClient is a client for other nodes of the chain, which may run anywhere: in
+// this cluster or beyond its firewall. The proxy of the environment is used as it says
+// (NO_PROXY names what is in the cluster), and never for loopback. The probe and the
+// sidecar have the same, or they would judge the node by different witnesses.
+func NewWitnessClient() *http.Client {
+	return &http.Client{
+		Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, TLSHandshakeTimeout: 10 * time.Second},
+		// A witness answers itself. It does not send the sidecar to addresses that nobody
+		// named; seid does not follow it there either.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 }
 
 // NewClient is a client that goes through the proxy that finds, usually

@@ -31,12 +31,14 @@ type Options struct {
 	Config     *configure.Configurator
 	Supervisor *supervisor.Client
 	Signer     *signer.Signer
-	// RPC and Metrics are seid's own, on loopback.
+	// RPC and Metrics are seid's own, on loopback, and HTTP is for the metrics.
 	RPC     *seid.Client
 	HTTP    *http.Client
 	Metrics string
-	Clock   clock.WithTicker // default: the real one
-	Log     *slog.Logger     // default: none
+	// Witnesses is for other nodes of the chain.
+	Witnesses *http.Client
+	Clock     clock.WithTicker // default: the real one
+	Log       *slog.Logger     // default: none
 }
 
 // Node is one node. It is safe for concurrent use.

@@ -123,7 +123,7 @@ func (n *Node) compare(ctx context.Context, s *sample) {
 		return
 	}
 	if known.at.IsZero() || now.Sub(known.at) >= witnessPeriod {
-		known = claim{height: readiness.Highest(ctx, n.opts.HTTP, readiness.Witnesses(n.opts.Home), s.status.Network), at: now}
+		known = claim{height: readiness.Highest(ctx, n.opts.Witnesses, readiness.Witnesses(n.opts.Home), s.status.Network), at: now}
 		n.mu.Lock()
 		n.witness = known
 		n.mu.Unlock()

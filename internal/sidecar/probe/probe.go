@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sei-operator/sei-operator/internal/seid"
+	"github.com/sei-operator/sei-operator/internal/sidecar/egress"
 	"github.com/sei-operator/sei-operator/internal/sidecar/loopback"
 	"github.com/sei-operator/sei-operator/internal/sidecar/readiness"
 )
@@ -77,9 +78,7 @@ func Ready(ctx context.Context, node Node, now func() time.Time) error {
 		return err
 	}
 	facts, err := readiness.Ask(ctx, rpc, func(ctx context.Context, network string) int64 {
-		others := newClient(nil)
-		others.Transport.(*http.Transport).Proxy = http.ProxyFromEnvironment
-		return readiness.Highest(ctx, others, readiness.Witnesses(node.Home), network)
+		return readiness.Highest(ctx, egress.NewWitnessClient(), readiness.Witnesses(node.Home), network)
 	}, now)
 	verdict := readiness.Judge(facts)
 	if err != nil {

@@ -86,6 +86,7 @@ func Run(ctx context.Context, cfg Config, listening func(net.Addr)) (err error) 
 	tasksStore.After(allowed.Sequence())
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1, IdleConnTimeout: 30 * time.Second}}
 	defer client.CloseIdleConnections()
+	witnesses := egress.NewWitnessClient()
 	rpc, err := seid.NewClient(client, "http://"+cfg.RPC)
 	if err != nil {
 		return err
@@ -93,12 +94,12 @@ func Run(ctx context.Context, cfg Config, listening func(net.Addr)) (err error) 
 	config := configure.New(cfg.Home, dir, cfg.Document)
 	seidSupervisor := supervisor.NewClient(cfg.Socket)
 	key := signer.New(signer.Options{
-		Home: cfg.Home, Consent: allowed, Mounted: beside(cfg.Document, signing.File), HTTP: client, Log: cfg.Log,
+		Home: cfg.Home, Consent: allowed, Mounted: beside(cfg.Document, signing.File), HTTP: witnesses, Log: cfg.Log,
 		ChainID: func() string { return chainOf(config) },
 	})
 	observed := node.New(node.Options{
 		Home: cfg.Home, Consent: allowed, Config: config, Supervisor: seidSupervisor, Signer: key,
-		RPC: rpc, HTTP: client, Metrics: "http://" + cfg.Metrics + "/metrics", Log: cfg.Log,
+		RPC: rpc, HTTP: client, Witnesses: witnesses, Metrics: "http://" + cfg.Metrics + "/metrics", Log: cfg.Log,
 	})
 	var kept engine.Store = tasksStore
 	if cfg.WrapStore != nil {
@@ -111,7 +112,7 @@ func Run(ctx context.Context, cfg Config, listening func(net.Addr)) (err error) 
 		Store: kept, Log: cfg.Log, Notify: bus.Task, Registerer: registry,
 		Definitions: tasks.Definitions(tasks.Dependencies{
 			Home: cfg.Home, Consent: allowed, Supervisor: seidSupervisor, Signer: key, Config: config,
-			GenesisDir: cfg.GenesisDir, LocalRPC: rpc, HTTP: client,
+			GenesisDir: cfg.GenesisDir, LocalRPC: rpc, HTTP: witnesses,
 			Downloads: egress.NewClient(http.ProxyFromEnvironment, egress.Check), Clock: clock.RealClock{},
 		}),
 	})
