@@ -1,13 +1,13 @@
 package e2e_test
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
 	"github.com/sei-operator/sei-operator/test/live"
@@ -96,40 +96,44 @@ func (s *elsewhere) unpause(t *testing.T, name string) {
 func (s *elsewhere) refused(t *testing.T, name, claim string, signed int64) {
 	t.Helper()
 	from := s.watcher.Height()
-	said := s.says(t, name, signed)
-	pod := must(live.Until(t.Context(), s.Cluster, s.Key(name+"-0"), "a second start of seid", func(pod *corev1.Pod) bool { return live.Starts(pod) > 1 }))(t)
+	s.says(t, name, claim, signed, 2)
 	check(t, s.watcher.Grow(t.Context(), while))
 	check(t, s.watcher.Signs(t.Context(), s.watcher.Height(), doubted))
-	s.says(t, name, signed)
-	if now := s.signState(t, claim); now != signed {
-		t.Errorf("the sign state of %s was at %d, and is at %d while the key signs elsewhere", name, signed, now)
-	}
+	said := s.says(t, name, claim, signed, 2)
 	s.watcher.Read(func(r *live.Record) {
 		to := r.LastSigned(doubted)
-		missed := r.Missed(doubted, from, to)
-		note("%s: %d starts were refused at sign state %d, while the twin signed %d of the blocks %d to %d",
-			t.Name(), live.Starts(pod), signed, to-from+1-int64(missed), from, to)
+		note("%s: refused at sign state %d, while the twin signed %d of the blocks %d to %d; %s",
+			t.Name(), signed, to-from+1-int64(r.Missed(doubted, from, to)), from, to, said)
 	})
-	note("%s: %s", t.Name(), said)
 }
 
-// says waits until a node says that its key signs elsewhere, and names its sign state.
-func (s *elsewhere) says(t *testing.T, name string, signed int64) string {
+// says waits until a node says that its key signs elsewhere, and names its sign state, after
+// so many starts of seid. Whatever it says: its sign state does not rise meanwhile.
+func (s *elsewhere) says(t *testing.T, name, claim string, signed int64, starts int32) (said string) {
 	t.Helper()
-	node := must(s.Wait(t.Context(), name, "a key that signs elsewhere", func(node *v1alpha1.SeiNode) bool {
+	node, pod := &v1alpha1.SeiNode{}, &corev1.Pod{}
+	accepts := fmt.Sprintf("%s=%d", v1alpha1.AnnotationAcceptSignState, signed)
+	check(t, live.Poll(t.Context(), fmt.Sprintf("%s to refuse to sign, and to say so", name), func() (bool, error) {
+		if now := s.signState(t, claim); now != signed {
+			t.Fatalf("the sign state of %s was at %d, and is at %d while the key signs elsewhere", name, signed, now)
+		}
+		if err := errors.Join(s.Client.Get(t.Context(), s.Key(name), node), s.Client.Get(t.Context(), s.Key(name+"-0"), pod)); err != nil {
+			return false, err
+		}
 		ready, key := live.Condition(node, v1alpha1.ConditionReady), live.Condition(node, v1alpha1.ConditionSigningKeyReady)
-		return ready.Status == metav1.ConditionFalse && ready.Reason == string(v1alpha1.ReasonSignedElsewhere) &&
-			key.Status == metav1.ConditionFalse && key.Reason == string(v1alpha1.ReasonSignedElsewhere) &&
-			strings.Contains(key.Message, fmt.Sprintf("%s=%d", v1alpha1.AnnotationAcceptSignState, signed))
-	}))(t)
-	return live.Condition(node, v1alpha1.ConditionSigningKeyReady).Message
+		said = key.Message
+		elsewhere := ready.Reason == string(v1alpha1.ReasonSignedElsewhere) && key.Reason == string(v1alpha1.ReasonSignedElsewhere)
+		return elsewhere && strings.Contains(said, accepts) && live.Starts(pod) >= starts, nil
+	}))
+	return said
 }
 
-// accept accepts the sign state of a node as a person does, by the height that the node names.
-func (s *elsewhere) accept(t *testing.T, name string, signed int64) {
+// accept accepts the sign state as a person does, by the height that the node names.
+func (s *elsewhere) accept(t *testing.T, claim string) {
 	t.Helper()
-	s.says(t, name, signed)
-	check(t, s.Annotate(t.Context(), name, v1alpha1.AnnotationAcceptSignState, strconv.FormatInt(signed, 10)))
+	signed := s.signState(t, claim)
+	s.says(t, doubted, claim, signed, 1)
+	check(t, s.Annotate(t.Context(), doubted, v1alpha1.AnnotationAcceptSignState, strconv.FormatInt(signed, 10)))
 }
 
 // The SeiNode is deleted, and what its key did then happened elsewhere, on a copy. It comes
@@ -198,8 +202,7 @@ func (s *elsewhere) acceptedKey(t *testing.T) {
 func (s *elsewhere) accepted(t *testing.T) {
 	s.ends(t)
 	s.create(t, s.Validator(doubtedIndex))
-	claim := must(s.ClaimOf(t.Context(), doubted))(t)
-	s.accept(t, doubted, s.signState(t, claim))
+	s.accept(t, must(s.ClaimOf(t.Context(), doubted))(t))
 	s.ready(t, doubted)
 	check(t, s.watcher.Signs(t.Context(), s.watcher.Height(), doubted))
 }
@@ -231,13 +234,12 @@ func (s *elsewhere) standstill(t *testing.T) {
 	claim := must(s.ClaimOf(t.Context(), doubted))(t)
 	signed, stands := s.signState(t, claim), s.watcher.Height()
 	s.unpause(t, doubted)
-	s.says(t, doubted, signed)
-	must(live.Until(t.Context(), s.Cluster, s.Key(doubted+"-0"), "a second start of seid", func(pod *corev1.Pod) bool { return live.Starts(pod) > 1 }))(t)
+	s.says(t, doubted, claim, signed, 2)
 	// What was there already may have been told later.
 	if now := s.watcher.Height(); now > stands+1 {
 		t.Errorf("the chain was at %d and is at %d: it does not stand still", stands, now)
 	}
-	s.accept(t, doubted, signed)
+	s.accept(t, claim)
 	check(t, s.watcher.Signs(t.Context(), stands+1, doubted))
 	must(s.Unpause(t.Context(), other))(t)
 	s.ready(t, doubted)
@@ -250,7 +252,7 @@ func (s *elsewhere) control(t *testing.T) {
 	check(t, s.Pause(t.Context(), doubted))
 	s.leaves(t, claim)
 	s.unpause(t, doubted)
-	s.accept(t, doubted, s.signState(t, claim))
+	s.accept(t, claim)
 	check(t, s.watcher.Until(t.Context(), "evidence of a block that was signed twice", func(r *live.Record) bool {
 		for _, block := range r.Blocks {
 			if block.Evidence > 0 {
