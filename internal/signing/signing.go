@@ -152,13 +152,13 @@ func (l Limits) Accepts(height int64) bool { return l.Accepted != nil && *l.Acce
 func (l Limits) Explain(height int64) string {
 	switch l.Guard(height) {
 	case Fresh:
-		return "The sign state on the volume knows of no signature."
+		return "The sign state knows of no signature."
 	case Behind:
-		return fmt.Sprintf("The sign state on the volume is at height %d, and the key is known to have signed height %d.", height, l.Known)
+		return fmt.Sprintf("The sign state is at height %d, and the key is known to have signed height %d.", height, l.Known)
 	case Doubted:
-		return fmt.Sprintf("The sign state on the volume is at height %d, from another node or of another key, and nobody knows what this key signed since.", height)
+		return fmt.Sprintf("The sign state is at height %d, from another node or key, and nobody knows what this key signed since.", height)
 	case FarBehind:
-		return fmt.Sprintf("The sign state on the volume is at height %d, and the chain has reached height %d.", height, l.Tip)
+		return fmt.Sprintf("The sign state is at height %d, and the chain has reached height %d.", height, l.Tip)
 	case Off:
 	}
 	return ""

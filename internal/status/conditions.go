@@ -191,16 +191,17 @@ func keyReady(in Input, kind v1alpha1.ConditionType, key plan.KeyKind) metav1.Co
 }
 
 // signedElsewhereMessage says what a person can do. That the sign state is accepted is the
-// last of it.
+// last of it. All of it fits into a condition: whoever decides needs both heights.
 func signedElsewhereMessage(in Input) string {
 	status := in.Seen.Sidecar.Status
-	message := "seid found signatures of its own key in the last blocks, and does not sign. Stop the other signer for good: seid is tried again by itself."
-	// Without the height nothing is offered: a wrong one would accept another sign state later.
-	if status.SignHeight != nil {
-		message += fmt.Sprintf(" If there is none and the chain stands still, set the annotation %s=%d.", v1alpha1.AnnotationAcceptSignState, *status.SignHeight)
-	}
+	message := "seid does not sign: its key signed some of the last blocks."
 	if why := status.SignGuard.Message; why != "" {
 		message += " " + why
+	}
+	message += " Stop the other signer for good: seid is tried again by itself."
+	// Without the height nothing is offered: a wrong one would accept another sign state later.
+	if status.SignHeight != nil {
+		message += fmt.Sprintf(" If there is none and the chain stands still, set %s=%d.", v1alpha1.AnnotationAcceptSignState, *status.SignHeight)
 	}
 	return message
 }

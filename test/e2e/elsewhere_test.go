@@ -112,7 +112,7 @@ func (s *elsewhere) refused(t *testing.T, name, claim string, signed int64) {
 func (s *elsewhere) says(t *testing.T, name, claim string, signed int64, starts int32) (said string) {
 	t.Helper()
 	node, pod := &v1alpha1.SeiNode{}, &corev1.Pod{}
-	accepts := fmt.Sprintf("%s=%d", v1alpha1.AnnotationAcceptSignState, signed)
+	why, way := fmt.Sprintf("The sign state is at height %d", signed), fmt.Sprintf("%s=%d", v1alpha1.AnnotationAcceptSignState, signed)
 	check(t, live.Poll(t.Context(), fmt.Sprintf("%s to refuse to sign, and to say so", name), func() (bool, error) {
 		if now := s.signState(t, claim); now != signed {
 			t.Fatalf("the sign state of %s was at %d, and is at %d while the key signs elsewhere", name, signed, now)
@@ -123,7 +123,7 @@ func (s *elsewhere) says(t *testing.T, name, claim string, signed int64, starts 
 		ready, key := live.Condition(node, v1alpha1.ConditionReady), live.Condition(node, v1alpha1.ConditionSigningKeyReady)
 		said = key.Message
 		elsewhere := ready.Reason == string(v1alpha1.ReasonSignedElsewhere) && key.Reason == string(v1alpha1.ReasonSignedElsewhere)
-		return elsewhere && strings.Contains(said, accepts) && live.Starts(pod) >= starts, nil
+		return elsewhere && strings.Contains(said, why) && strings.Contains(said, way) && live.Starts(pod) >= starts, nil
 	}))
 	return said
 }
