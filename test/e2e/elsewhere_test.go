@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,6 +34,9 @@ func TestElsewhere(t *testing.T) {
 		{"elsewhere: a chain stands still without the key", s.standstill},
 	} {
 		s.story(t, one.name, one.tell)
+		if t.Failed() {
+			t.Fatal("the next story begins where this one was to end")
+		}
 	}
 	// It leaves evidence on the chain.
 	s.tell(t, "elsewhere: the control: a person accepts while the twin signs", s.control)
@@ -137,13 +141,18 @@ func (s *elsewhere) accept(t *testing.T, claim string) {
 }
 
 // The SeiNode is deleted, and what its key did then happened elsewhere, on a copy. It comes
-// back on its own claim, for which this cluster would vouch.
+// back on its own claim, for which this cluster would vouch. Just then the twin is silent for
+// more blocks than a restart takes, so that the latest blocks do not show it.
 func (s *elsewhere) retainedClaim(t *testing.T) {
 	claim := must(s.ClaimOf(t.Context(), doubted))(t)
 	check(t, s.Leave(t.Context(), doubted))
 	s.leaves(t, claim)
+	check(t, s.Signal(s.twin, "seid", syscall.SIGSTOP))
+	check(t, s.watcher.Grow(t.Context(), 2*while))
 	signed := s.signState(t, claim)
 	s.create(t, s.Validator(doubtedIndex))
+	s.says(t, doubted, claim, signed, 1)
+	check(t, s.Signal(s.twin, "seid", syscall.SIGCONT))
 	s.refused(t, doubted, claim, signed)
 }
 

@@ -213,6 +213,7 @@ func TestABlockThatTheTwinMissedHidesNothing(t *testing.T) {
 		"it signed the latest":                    {0, 400, signing.Behind, 0},
 		"it missed the latest":                    {1, 400, signing.Behind, 1},
 		"it missed a few":                         {recentCommits - 1, 400, signing.Behind, recentCommits - 1},
+		"it was restarted, and takes its time":    {signing.Window - 1, 400, signing.Behind, signing.Window - 1},
 		"it signed none for a while":              {recentCommits, 400, signing.Off, recentCommits - 1},
 		"nothing is asked that is known":          {5, proven, signing.Off, 4},
 		"the witness is behind the sign state":    {0, proven + 9, signing.Off, 0},

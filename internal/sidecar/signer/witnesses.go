@@ -8,6 +8,7 @@ import (
 
 	"github.com/sei-operator/sei-operator/internal/seid"
 	"github.com/sei-operator/sei-operator/internal/sidecar/readiness"
+	"github.com/sei-operator/sei-operator/internal/signing"
 )
 
 const (
@@ -15,10 +16,11 @@ const (
 	patience = 3 * time.Second
 	// maxWitnesses is how many are asked. One honest one among them is enough.
 	maxWitnesses = 8
-	// recentCommits is for how many of the latest commits each is asked. A validator
-	// that signs elsewhere misses a block now and then, and the latest commit of a node
-	// may lack votes that come late.
-	recentCommits = 10
+	// recentCommits is for how many of the latest commits each is asked: those that
+	// seid's own guard would look through. A validator that signs elsewhere misses a
+	// block now and then, many while it is restarted, and the latest commit of a node may
+	// lack votes that come late.
+	recentCommits = signing.Window
 )
 
 // witnessed is the highest height at which a witness has a signature of this key; 0:
