@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -224,10 +225,12 @@ func TestWhatTheUserAddsDoesNotSwallowTheGuard(t *testing.T) {
 // TestArgumentsThatVoidTheGuard: of a flag that is given twice seid takes the last,
 // and after "--" it takes none.
 func TestArgumentsThatVoidTheGuard(t *testing.T) {
+	ended, end := context.WithCancel(t.Context())
+	end() // One that is not refused has nothing to wait for.
 	for _, void := range []string{"--", "--consensus.double-sign-check-height=0", "--consensus.double-sign-check-height"} {
 		r := newRig(t)
 		r.cfg.Command = append(r.cfg.Command, void)
-		code, err := New(r.cfg).Run(t.Context())
+		code, err := New(r.cfg).Run(ended)
 		if code == 0 || err == nil || !strings.Contains(err.Error(), "spec.extraArgs") {
 			t.Errorf("%s: %d, %v", void, code, err)
 		}
