@@ -14,6 +14,8 @@ func TestCheck(t *testing.T) {
 	for address, allowed := range map[string]bool{
 		"127.0.0.1": false, "127.8.8.8": false, "::1": false, "169.254.169.254": false, "fe80::1": false, "0.0.0.0": false, "::": false,
 		"::ffff:127.0.0.1": false, "::ffff:169.254.169.254": false, "10.1.2.3": true, "192.0.2.1": true, "2001:db8::1": true,
+		// Metadata services that are not link-local, and their neighbours.
+		"100.100.100.200": false, "::ffff:100.100.100.200": false, "fd00:ec2::254": false, "100.100.100.201": true, "fd00:ec2::253": true,
 	} {
 		if err := Check(netip.MustParseAddr(address)); (err == nil) != allowed {
 			t.Errorf("%s: %v", address, err)
