@@ -59,9 +59,7 @@ type pod struct {
 	program string
 	control *fakeseid.Control
 	script  []fakeseid.Step
-	// env is what its containers have in their environment, beside what they need.
-	env    []string
-	client *client.Client
+	client  *client.Client
 	// dieAt is the transition at which the next sidecar kills itself.
 	dieAt string
 	// env is that of the containers, beside what the test needs.

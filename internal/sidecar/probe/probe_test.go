@@ -116,7 +116,8 @@ func TestReady(t *testing.T) {
 		lacks string // empty: nothing
 	}{
 		"too far behind":                   {func(f *fakeseid.Facts) { f.Height = 99 }, "at height 99 the node is 301 blocks behind"},
-		"no peer, nothing":                 {func(f *fakeseid.Facts) { *f = fakeseid.Facts{ChainID: "sei", NodeID: "id", CatchingUp: true} }, "height 0"},
+		"no peer, nothing":                 {func(f *fakeseid.Facts) { *f = fakeseid.Facts{ChainID: "sei", NodeID: "id", CatchingUp: true} }, "height 0: seid has no block"},
+		"a peer, and no block":             {func(f *fakeseid.Facts) { f.Height, f.MaxPeerHeight = 0, 0 }, "height 0: seid has no block"},
 		"no peer":                          {func(f *fakeseid.Facts) { f.Peers, f.Known, f.MaxPeerHeight = 0, 3, 0 }, "no connection to a peer; 3 addresses known"},
 		"the only validator":               {func(f *fakeseid.Facts) { f.Peers, f.Validator, f.Validators = 0, "A", []string{"A"} }, ""},
 		"one of two validators":            {func(f *fakeseid.Facts) { f.Peers, f.Validator, f.Validators = 0, "A", []string{"A", "B"} }, "no connection"},
