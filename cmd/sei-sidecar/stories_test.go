@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -299,9 +300,11 @@ func TestWitnessesAreAskedThroughTheProxy(t *testing.T) {
 	p.must("config-apply", map[string]any{"document": intent(1, map[string]string{"config.statesync.rpc-servers": "witness.example:26657"})})
 	p.must("mark-ready", map[string]any{})
 	const status = "http://witness.example:26657/status"
-	for url := range asked { // until the sidecar does
-		if url == status {
-			break
+	for url := ""; url != status; {
+		select {
+		case url = <-asked:
+		case <-time.After(patience):
+			t.Fatal("the sidecar does not ask the witness through the proxy")
 		}
 	}
 	probe := p.start("sei-run", "probe", "ready", "--mode", "validator", "--seid-host", p.host, "--home", string(p.home))
