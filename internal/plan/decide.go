@@ -19,7 +19,7 @@ type Step string
 const (
 	// Idle: nothing is to be done.
 	Idle Step = "Idle"
-	// Frozen: the node is paused, and plans stand still.
+	// Frozen: the node is paused or being deleted, and plans stand still.
 	Frozen Step = "Frozen"
 	// Blocked: a plan is needed, and something that it needs is not there.
 	Blocked Step = "Blocked"
@@ -53,6 +53,8 @@ type Decision struct {
 // Decide decides about plans.
 func Decide(in Input) Decision {
 	switch {
+	case in.Node.DeletionTimestamp != nil:
+		return Decision{Step: Frozen, Reason: v1alpha1.ReasonTerminating, Message: "The node is being deleted; plans stand still."}
 	case in.Node.Spec.Paused:
 		return Decision{Step: Frozen, Reason: v1alpha1.ReasonPaused, Message: "The node is paused; plans stand still."}
 	case in.RenderProblem != "":

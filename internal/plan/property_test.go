@@ -57,12 +57,7 @@ func checkDecision(t *rapid.T, in Input, got Decision) {
 
 // checkPlan checks a plan that is to start.
 func checkPlan(t *rapid.T, in Input, p *v1alpha1.Plan) {
-	if in.Node.Spec.Paused || in.RenderProblem != "" {
-		t.Fatalf("a plan starts for a node that is paused or cannot be rendered: %+v", p)
-	}
-	if gate := ShutGate(in, p.Type); gate != nil {
-		t.Fatalf("a plan starts while a gate is shut: %+v", gate)
-	}
+	checkAllowed(t, in, p)
 	if !leadsToSpec(in, p) || p.Generation != in.Node.Generation {
 		t.Fatalf("a plan leads elsewhere than to the spec: %+v", p)
 	}
@@ -71,7 +66,7 @@ func checkPlan(t *rapid.T, in Input, p *v1alpha1.Plan) {
 // checkSupersession checks what becomes of the plan that is there.
 func checkSupersession(t *rapid.T, in Input, got Decision) {
 	current := in.Node.Status.Plan
-	obsolete := !leadsToSpec(in, current) || current.Type != v1alpha1.PlanReapprove && in.Node.Status.AdmittedSpecHash != in.Want.SpecHash
+	obsolete := gaveUpVolume(in) && completed(current, TaskEnsureDataPVC) || !leadsToSpec(in, current) || current.Type != v1alpha1.PlanReapprove && in.Node.Status.AdmittedSpecHash != in.Want.SpecHash
 	if got.Step == Continue && obsolete {
 		t.Fatalf("a plan is carried on with that leads elsewhere: %+v", current)
 	}
