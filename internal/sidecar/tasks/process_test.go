@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
@@ -48,6 +49,39 @@ func TestStopSeid(t *testing.T) {
 	if again := done[StopSeidResult](l, TypeStopSeid, ""); again.Changed || again.Instance != state.Instance {
 		t.Errorf("the second one: %+v", again)
 	}
+}
+
+// TestAProofHoldsNobody: that seid has stopped is proven for whoever holds the node. A
+// hold that was placed meanwhile stays somebody else's, and a release stays one.
+func TestAProofHoldsNobody(t *testing.T) {
+	t.Run("another hold", func(t *testing.T) {
+		w := newWorld(t)
+		w.supervise()
+		l := w.live(nil)
+		ours := l.ended(l.submit(TypeMarkNotReady, `{"reason":"ours"}`)).ID
+		theirs := l.ended(l.submit(TypeMarkNotReady, `{"reason":"theirs"}`)).ID
+		proof := l.ended(l.submit(TypeStopSeid, ""))
+		result[StopSeidResult](t, proof)
+		for _, id := range []uuid.UUID{ours, proof.ID} {
+			l.fails(ReasonSuperseded, false, TypeReleaseHold, `{"hold":"`+id.String()+`"}`)
+		}
+		if !l.tasks.Consent.State().Held {
+			t.Fatal("a hold of somebody else was released")
+		}
+		done[ReleaseHoldResult](l, TypeReleaseHold, `{"hold":"`+theirs.String()+`"}`)
+	})
+	t.Run("a release", func(t *testing.T) {
+		w := newWorld(t)
+		w.supervise()
+		l := w.live(nil)
+		l.approve(w)
+		done[MarkNotReadyResult](l, TypeMarkNotReady, "")
+		done[ReleaseHoldResult](l, TypeReleaseHold, "")
+		l.fails(ReasonNotHeld, false, TypeStopSeid, "")
+		if !l.tasks.Consent.Wanted() {
+			t.Error("a node that was released is held again")
+		}
+	})
 }
 
 func TestStopSeidThatDoesNotEnd(t *testing.T) {

@@ -12,6 +12,12 @@
 //
 // A hold wins over everything. It neither waits for its turn nor for anybody else,
 // and whatever would make seid run gives up when it meets one.
+//
+// mark-not-ready holds and stop-seid proves, and they stay two types. A hold that waited
+// for the proof would have to be asked for again to repeat the proof. The second hold
+// would take the place of one that somebody else placed meanwhile, so that the release of
+// it would start a seid that they keep stopped; and it would hold a node again that was
+// released meanwhile.
 package tasks
 
 import (
