@@ -49,7 +49,7 @@ func TestNothingRunsWithoutApproval(t *testing.T) {
 		t.Fatalf("healthz before approval: %v", err)
 	}
 	p.must("config-apply", map[string]any{"document": intent(1, map[string]string{"config.moniker": "changed"})})
-	p.must("config-validate", map[string]any{})
+	p.must("config-apply", map[string]any{"dryRun": true})
 	p.must("mark-ready", map[string]any{})
 	node := p.control.Next(t)
 	status := p.untilStatus("seid runs", func(s api.Status) bool { return s.Seid.State == api.SeidRunning })

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sei-operator/sei-operator/internal/sidecar/api"
 	"github.com/sei-operator/sei-operator/internal/sidecar/client"
+	"github.com/sei-operator/sei-operator/internal/sidecar/tasks"
 )
 
 // maxWait is how long a sidecar lets a caller wait for a task.
@@ -26,7 +27,16 @@ func (f *Fleet) Submit(ctx context.Context, node types.NamespacedName, request a
 	if err != nil {
 		return err
 	}
-	call := Call{Node: node, Method: MethodSubmit, TaskType: request.Type, TaskID: request.ID}
+	err = f.submit(ctx, c, request)
+	// An image of the sidecar may be pinned, and be older than the operator.
+	if before, ok := tasks.Before(request); ok && client.Reason(err) == api.ReasonInvalidParams {
+		return f.submit(ctx, c, before)
+	}
+	return err
+}
+
+func (f *Fleet) submit(ctx context.Context, c *connection, request api.TaskRequest) error {
+	call := Call{Node: c.agent.target.Node, Method: MethodSubmit, TaskType: request.Type, TaskID: request.ID}
 	return f.opts.Around(ctx, call, func(ctx context.Context) error {
 		return c.call(ctx, f.opts.CallTimeout, c.breakUp, func(ctx context.Context) error {
 			_, err := c.agent.client.Submit(ctx, request)

@@ -60,7 +60,7 @@ type sidecar struct {
 }
 
 // start runs a sidecar at an address of this machine.
-func start(tb testing.TB, uid, listen string) *sidecar {
+func start(tb testing.TB, uid, listen string, more ...engine.Definition) *sidecar {
 	tb.Helper()
 	s := &sidecar{process: &process{changed: make(chan struct{})}}
 	var err error
@@ -75,7 +75,7 @@ func start(tb testing.TB, uid, listen string) *sidecar {
 	kept, err := store.Open(tb.TempDir(), store.Options{})
 	check()
 	bus := server.NewBus(0)
-	tasks, err := engine.New(engine.Options{Store: kept, Notify: bus.Task, Definitions: []engine.Definition{
+	tasks, err := engine.New(engine.Options{Store: kept, Notify: bus.Task, Definitions: append(more, []engine.Definition{
 		{
 			Type: "mark-ready", Deadline: time.Hour, Decode: engine.Strict[struct{}],
 			Run: func(context.Context, engine.Execution) (any, error) {
@@ -89,7 +89,7 @@ func start(tb testing.TB, uid, listen string) *sidecar {
 				return nil, ctx.Err()
 			},
 		},
-	}})
+	}...)})
 	check()
 	tasks.Resume(tb.Context())
 	answers, err := server.New(server.Options{
@@ -150,6 +150,36 @@ func TestATaskOfARealSidecar(t *testing.T) {
 	other.ID = task.ID
 	if err := r.Submit(t.Context(), alpha, other); client.Reason(err) != api.ReasonIDConflict || !r.View(alpha).Connected {
 		t.Errorf("another task with the same id: %v", err)
+	}
+}
+
+// TestASidecarFromBefore: an image of the sidecar may be pinned, so that the operator is
+// newer. A dry run must reach it as one, and never as an apply.
+func TestASidecarFromBefore(t *testing.T) {
+	type document struct {
+		Document any `json:"document"`
+	}
+	run := func(context.Context, engine.Execution) (any, error) { return struct{}{}, nil }
+	s := start(t, "uid-alpha", "127.0.0.1:0",
+		engine.Definition{Type: "config-apply", Deadline: time.Hour, Decode: engine.Strict[document], Run: run},
+		engine.Definition{Type: "config-validate", Deadline: time.Hour, Decode: engine.Strict[document], Run: run},
+		engine.Definition{Type: "discover-peers", Deadline: time.Hour, Decode: engine.Strict[struct{ Peers []string }], Run: run},
+	)
+	r := follow(t, s)
+	r.until(t, alpha, "a connection", isConnected)
+	for params, want := range map[string]string{
+		`{"document":{"serial":1}}`:               "config-apply",
+		`{"dryRun":true}`:                         "config-validate",
+		`{"dryRun":true,"document":{"serial":1}}`: "config-validate",
+		`{"peers":[]}`:                            "discover-peers",
+	} {
+		task := api.TaskRequest{ID: uuid.New(), Type: "config-apply", Params: json.RawMessage(params)}
+		if err := r.Submit(t.Context(), alpha, task); err != nil {
+			t.Fatalf("%s: %v", params, err)
+		}
+		if got, err := r.Task(t.Context(), alpha, task.ID, time.Minute); err != nil || got.Type != want || got.Status != api.TaskCompleted {
+			t.Errorf("%s: it ran %+v, %v", params, got, err)
+		}
 	}
 }
 

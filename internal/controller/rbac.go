@@ -28,9 +28,10 @@ package controller
 
 // What the access proxies of nodes are asked about the operator: it may read what a
 // sidecar knows, begin those tasks that its plans and SeiNodeTasks are made of, and
-// cancel those of SeiNodeTasks.
+// cancel those of SeiNodeTasks. A sidecar from before knows the dry run of config-apply as
+// config-validate, and its peers as discover-peers.
 // +kubebuilder:rbac:groups=sei.io,resources=seinodes/sidecar,verbs=get
-// +kubebuilder:rbac:groups=sei.io,resources=seinodes/config-apply;seinodes/config-validate;seinodes/configure-genesis,verbs=create
-// +kubebuilder:rbac:groups=sei.io,resources=seinodes/await-condition;seinodes/configure-state-sync;seinodes/discover-peers;seinodes/mark-not-ready;seinodes/mark-ready;seinodes/release-hold;seinodes/reset-data;seinodes/restart-seid;seinodes/stop-seid,verbs=create;delete
+// +kubebuilder:rbac:groups=sei.io,resources=seinodes/config-validate;seinodes/configure-genesis,verbs=create
+// +kubebuilder:rbac:groups=sei.io,resources=seinodes/await-condition;seinodes/config-apply;seinodes/configure-state-sync;seinodes/discover-peers;seinodes/mark-not-ready;seinodes/mark-ready;seinodes/release-hold;seinodes/reset-data;seinodes/restart-seid;seinodes/stop-seid,verbs=create;delete
 
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch

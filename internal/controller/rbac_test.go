@@ -34,12 +34,16 @@ func TestOperatorMayDoOnNodesWhatItDoes(t *testing.T) {
 	want := map[string]bool{"get sidecar": true}
 	// The tasks of plans have the names of the sidecar's, where they have one there.
 	for _, task := range []string{
-		plan.TaskConfigureGenesis, plan.TaskConfigApply, plan.TaskConfigureStateSync, plan.TaskConfigValidate, plan.TaskMarkReady, plan.TaskRestartSeid,
+		plan.TaskConfigureGenesis, plan.TaskConfigApply, plan.TaskConfigureStateSync, plan.TaskMarkReady, plan.TaskRestartSeid,
 	} {
 		if !sidecar[task] {
 			t.Errorf("no sidecar knows the task %s", task)
 		}
 		want["create "+task] = true
+	}
+	// A sidecar from before is asked for what config-apply does now.
+	for _, action := range []string{"create " + tasks.TypeConfigValidate, "create " + tasks.TypeDiscoverPeers, "delete " + tasks.TypeDiscoverPeers} {
+		want[action] = true
 	}
 	for _, name := range kinds {
 		kind := nodetask.KindOf(&v1alpha1.SeiNodeTask{Spec: v1alpha1.SeiNodeTaskSpec{Kind: name}})

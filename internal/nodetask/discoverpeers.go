@@ -19,8 +19,8 @@ var _ = register(Kind{
 	HasPayload: func(spec *v1alpha1.SeiNodeTaskSpec) bool { return spec.DiscoverPeers != nil },
 	Steps: []Step{
 		{Name: "find-peers", Do: findPeers},
-		{Name: "write-peers", Task: tasks.TypeDiscoverPeers, Params: func(_ context.Context, w World) (any, error) {
-			params := tasks.DiscoverPeers{Peers: []string{}}
+		{Name: "write-peers", Task: tasks.TypeConfigApply, Params: func(_ context.Context, w World) (any, error) {
+			params := tasks.ConfigApply{Peers: []string{}}
 			if found := w.Node().Status.ResolvedPeers; found != nil {
 				params.Peers = append(params.Peers, found.Addresses...)
 			}

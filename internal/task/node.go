@@ -43,13 +43,14 @@ func configureStateSync(ctx context.Context, s *scope.Scope, index int) (Outcome
 	return outcome, err
 }
 
-// configValidate has the sidecar look for what seid would refuse.
+// configValidate has the sidecar look for what seid would refuse, which is the dry run
+// of its config-apply.
 func configValidate(ctx context.Context, s *scope.Scope, index int) (Outcome, error) {
-	params := tasks.ConfigValidate{}
+	params := tasks.ConfigApply{DryRun: true}
 	if s.Node.Status.Plan.Type == v1alpha1.PlanConfigUpdate {
 		params.Document = new(plan.WantedDocument(s.Input)) // before it is applied
 	}
-	outcome, _, err := onSidecar(ctx, s, index, tasks.TypeConfigValidate, params)
+	outcome, _, err := onSidecar(ctx, s, index, tasks.TypeConfigApply, params)
 	return outcome, err
 }
 

@@ -37,7 +37,7 @@ func onSidecar(ctx context.Context, s *scope.Scope, index int, taskType string, 
 	switch {
 	case agents.NotFound(err), err == nil && result.Status == api.TaskFailed && result.Run <= counted:
 		if err == nil {
-			params = result.Params // under one id always the same is sent
+			taskType, params = result.Type, result.Params // under one id always the same is sent
 		}
 		if outcome, err := submit(ctx, s, id, taskType, params); outcome.verdict != "" || err != nil {
 			return outcome, api.TaskResult{}, err

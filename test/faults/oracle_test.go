@@ -104,10 +104,10 @@ func TestAnOperatorThatDoesNotBehaveIsNoticed(t *testing.T) {
 		{
 			name: "after a restart it submits a task under an id that nobody knows", workload: serviceDeleted,
 			broken: afterARestart(func(ctx context.Context, tools scope.Tools, node *v1alpha1.SeiNode) error {
-				return tools.Agents.Submit(ctx, keyOf(node), api.TaskRequest{ID: uuid.New(), Type: plan.TaskConfigValidate, Params: []byte("{}")})
+				return tools.Agents.Submit(ctx, keyOf(node), api.TaskRequest{ID: uuid.New(), Type: plan.TaskConfigApply, Params: []byte(`{"dryRun":true}`)})
 			}),
 			dies: "dies after apply Service alpha #1",
-			want: "config-validate was submitted and is in no plan",
+			want: "config-apply was submitted and is in no plan",
 		},
 		{
 			name: "after a restart it deletes what it does not remember to have made", workload: serviceDeleted,

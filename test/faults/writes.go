@@ -192,7 +192,7 @@ func (l *life) asked(ctx context.Context, node *v1alpha1.SeiNode, call agents.Ca
 
 func plannedTask(p *v1alpha1.Plan, call agents.Call) *v1alpha1.PlanTask {
 	for i := 0; p != nil && i < len(p.Tasks); i++ {
-		if plan.TaskID(p, i) == call.TaskID && p.Tasks[i].Type == call.TaskType {
+		if plan.TaskID(p, i) == call.TaskID {
 			return &p.Tasks[i]
 		}
 	}

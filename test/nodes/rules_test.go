@@ -20,7 +20,7 @@ func TestCallsThatTheRealSidecarRefuses(t *testing.T) {
 	r := newRig(t)
 	n, c := r.up()
 	another, taken := r.dial(n, "another"), uuid.New()
-	redo(t, c, taken, tasks.TypeDiscoverPeers, `{"peers":[]}`)
+	redo(t, c, taken, tasks.TypeConfigApply, `{"peers":[]}`)
 	request := func(id uuid.UUID, kind, params string) func(context.Context) error {
 		return func(ctx context.Context) error {
 			_, err := c.Submit(ctx, api.TaskRequest{ID: id, Type: kind, Params: json.RawMessage(params)})
@@ -32,12 +32,12 @@ func TestCallsThatTheRealSidecarRefuses(t *testing.T) {
 		want string
 	}{
 		"of another node":            {another.Healthz, api.ReasonWrongNode},
-		"an id with another payload": {request(taken, tasks.TypeDiscoverPeers, `{"peers":["`+peer+`"]}`), api.ReasonIDConflict},
+		"an id with another payload": {request(taken, tasks.TypeConfigApply, `{"peers":["`+peer+`"]}`), api.ReasonIDConflict},
 		"an id with another type":    {request(taken, tasks.TypeMarkReady, `{}`), api.ReasonIDConflict},
 		"an unknown type":            {request(uuid.New(), "make-coffee", `{}`), api.ReasonUnknownTaskType},
 		"unknown fields":             {request(uuid.New(), tasks.TypeMarkReady, `{"nonsense":1}`), api.ReasonInvalidParams},
 		"a key that is none":         {request(uuid.New(), tasks.TypeMarkReady, `{"publicKey":"abc"}`), api.ReasonInvalidParams},
-		"a peer that is none":        {request(uuid.New(), tasks.TypeDiscoverPeers, `{"peers":["nobody"]}`), api.ReasonInvalidParams},
+		"a peer that is none":        {request(uuid.New(), tasks.TypeConfigApply, `{"peers":["nobody"]}`), api.ReasonInvalidParams},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := test.call(t.Context()); client.Reason(err) != test.want {
@@ -68,12 +68,13 @@ func TestTasksThatFailAsTheRealOnesDo(t *testing.T) {
 	override := func(key, value string) string {
 		return document(1, seid.ModeFullNode, map[string]string{key: value})
 	}
+	dry := func(params string) string { return `{"dryRun":true,` + params[1:] }
 	for name, test := range map[string]struct{ kind, params, want string }{
-		"a dry run of a forbidden override":   {tasks.TypeConfigValidate, override("config.rpc.laddr", "tcp://0.0.0.0:1"), tasks.ReasonInvalidConfiguration},
+		"a dry run of a forbidden override":   {tasks.TypeConfigApply, dry(override("config.rpc.laddr", "tcp://0.0.0.0:1")), tasks.ReasonInvalidConfiguration},
 		"a forbidden override":                {tasks.TypeConfigApply, override("config.rpc.laddr", "tcp://0.0.0.0:1"), tasks.ReasonInvalidConfiguration},
 		"an override of no file":              {tasks.TypeConfigApply, override("nonsense.key", "1"), tasks.ReasonInvalidConfiguration},
 		"an override of the wrong type":       {tasks.TypeConfigApply, override("config.p2p.max-connections", "many"), tasks.ReasonInvalidConfiguration},
-		"a dry run of a value seid refuses":   {tasks.TypeConfigValidate, override("config.log-level", "loud"), tasks.ReasonInvalidConfiguration},
+		"a dry run of a value seid refuses":   {tasks.TypeConfigApply, dry(override("config.log-level", "loud")), tasks.ReasonInvalidConfiguration},
 		"a document with a peer that is none": {tasks.TypeConfigApply, `{"document":{"serial":1,"chainId":"a","mode":"fullNode","peers":["nobody"]}}`, tasks.ReasonInvalidConfiguration},
 		"a restart without approval":          {tasks.TypeRestartSeid, `{}`, tasks.ReasonNotApproved},
 		"a stop of a node that is not held":   {tasks.TypeStopSeid, `{}`, tasks.ReasonNotHeld},

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sei-operator/sei-operator/internal/plan"
 	"github.com/sei-operator/sei-operator/internal/seid"
 	"github.com/sei-operator/sei-operator/internal/sidecar/consent"
 	"github.com/sei-operator/sei-operator/internal/sidecar/engine"
@@ -24,9 +25,9 @@ func (s *sidecar) definitions() []engine.Definition {
 		tasks.TypeResetData:          engine.Typed(s.resetData),
 		tasks.TypeConfigureGenesis:   engine.Typed(s.configureGenesis),
 		tasks.TypeConfigApply:        engine.Typed(s.configApply),
-		tasks.TypeConfigValidate:     engine.Typed(s.configValidate),
+		tasks.TypeConfigValidate:     engine.Typed(s.configApply),
 		tasks.TypeConfigureStateSync: engine.Typed(s.configureStateSync),
-		tasks.TypeDiscoverPeers:      engine.Typed(s.discoverPeers),
+		tasks.TypeDiscoverPeers:      engine.Typed(s.configApply),
 		tasks.TypeAwaitCondition:     engine.Typed(s.awaitCondition),
 	}
 	definitions := tasks.Rules()
@@ -43,14 +44,27 @@ func (s *sidecar) scripted(taskType string, run func(context.Context, engine.Exe
 		if err != nil {
 			return nil, err
 		}
+		task.Type = nameOf(taskType, x.Payload())
 		if entry, first := s.volume.began(task); first {
 			s.node.change(func() { s.node.begun = append(s.node.begun, entry) })
 		}
-		if err := s.node.perform(ctx, taskType); err != nil {
+		if err := s.node.perform(ctx, task.Type); err != nil {
 			return nil, err
 		}
 		return run(ctx, x)
 	}
+}
+
+// nameOf is what a run is called in ledgers and scripts. What config-apply does besides
+// applying a document has the name there that it has in plans.
+func nameOf(taskType string, payload any) string {
+	switch p, _ := payload.(tasks.ConfigApply); {
+	case p.DryRun:
+		return plan.TaskConfigValidate
+	case p.Peers != nil:
+		return plan.TaskDiscoverPeers
+	}
+	return taskType
 }
 
 func held() error { return engine.Terminal(tasks.ReasonHeld, "%w", consent.ErrHeld) }
@@ -178,14 +192,14 @@ func (s *sidecar) resetData(_ context.Context, _ engine.Execution, _ tasks.Reset
 	return tasks.ResetDataResult{Changed: s.volume.setData(false), Removed: []string{}, Kept: []string{"config"}}, nil
 }
 
-func (s *sidecar) discoverPeers(_ context.Context, _ engine.Execution, p tasks.DiscoverPeers) (any, error) {
+func (s *sidecar) writePeers(found []string) (any, error) {
 	var peers []string
-	for _, peer := range p.Peers {
+	for _, peer := range found {
 		if !slices.Contains(peers, peer) {
 			peers = append(peers, peer)
 		}
 	}
-	return tasks.DiscoverPeersResult{Changed: s.volume.setPeers(peers), Count: len(peers)}, nil
+	return tasks.PeersResult{Changed: s.volume.setPeers(peers), Count: len(peers)}, nil
 }
 
 func (s *sidecar) configureStateSync(_ context.Context, _ engine.Execution, p tasks.ConfigureStateSync) (any, error) {
@@ -208,6 +222,12 @@ func (s *sidecar) awaitCondition(_ context.Context, _ engine.Execution, p tasks.
 }
 
 func (s *sidecar) configApply(_ context.Context, _ engine.Execution, p tasks.ConfigApply) (any, error) {
+	switch {
+	case p.Peers != nil:
+		return s.writePeers(p.Peers)
+	case p.DryRun:
+		return s.dryRun(p.Document)
+	}
 	changed, err := s.volume.apply(*p.Document)
 	applied := s.volume.applied()
 	result := tasks.ConfigApplyResult{Changed: changed, Serial: applied.Serial, Hash: applied.Hash, Changes: []tasks.Change{}}
@@ -220,14 +240,13 @@ func (s *sidecar) configApply(_ context.Context, _ engine.Execution, p tasks.Con
 	return result, nil
 }
 
-func (s *sidecar) configValidate(_ context.Context, _ engine.Execution, p tasks.ConfigValidate) (any, error) {
-	document := p.Document
+func (s *sidecar) dryRun(document *seid.Intent) (any, error) {
 	if document == nil {
 		s.volume.mu.Lock()
 		document = s.volume.document
 		s.volume.mu.Unlock()
 	}
-	result := tasks.ConfigValidateResult{Findings: []tasks.Finding{}}
+	result := tasks.DryRunResult{Findings: []tasks.Finding{}}
 	if document == nil {
 		return result, nil
 	}

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
+	"github.com/sei-operator/sei-operator/internal/plan"
 	"github.com/sei-operator/sei-operator/internal/sidecar/tasks"
 	"github.com/sei-operator/sei-operator/test/cluster"
 )
@@ -32,7 +33,7 @@ func TestDiscoverPeersWritesThemAndRestartsNothing(t *testing.T) {
 	if diff := cmp.Diff([]string{"discover-peers#1 Done"}, r.since(before)); diff != "" {
 		t.Errorf("the sidecar ran (-want +got):\n%s", diff)
 	}
-	var sent tasks.DiscoverPeers
+	var sent tasks.ConfigApply
 	if err := json.Unmarshal(r.sidecar().Ledger()[before].Params, &sent); err != nil {
 		t.Fatal(err)
 	}
@@ -300,7 +301,7 @@ func TestSeed000TheStatefulSetIsDeletedDuringATask(t *testing.T) {
 			r.up()
 			claim, before := r.claim("alpha"), len(r.sidecar().Ledger())
 			taskType := map[v1alpha1.SeiNodeTaskKind]string{
-				v1alpha1.TaskKindDiscoverPeers: tasks.TypeDiscoverPeers, v1alpha1.TaskKindRestartSeid: tasks.TypeRestartSeid,
+				v1alpha1.TaskKindDiscoverPeers: plan.TaskDiscoverPeers, v1alpha1.TaskKindRestartSeid: tasks.TypeRestartSeid,
 			}[kind]
 			release := r.sidecar().Block(taskType)
 			r.task("task", kind)

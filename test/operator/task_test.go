@@ -14,6 +14,7 @@ import (
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
 	"github.com/sei-operator/sei-operator/internal/operator"
+	"github.com/sei-operator/sei-operator/internal/plan"
 	"github.com/sei-operator/sei-operator/internal/sidecar/tasks"
 	"github.com/sei-operator/sei-operator/test/cluster"
 )
@@ -291,7 +292,7 @@ func TestKubectlWait(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.up()
-	r.sidecar().Fail(tasks.TypeDiscoverPeers, 1, tasks.ReasonVolumeError, "the disk is full", true)
+	r.sidecar().Fail(plan.TaskDiscoverPeers, 1, tasks.ReasonVolumeError, "the disk is full", true)
 	r.task("good", v1alpha1.TaskKindRestartSeid)
 	r.task("bad", v1alpha1.TaskKindDiscoverPeers)
 	r.kubectl("wait", "--for=condition=Ready", "snt/good", "--timeout=60s")
@@ -328,16 +329,16 @@ func TestANodeIsPausedWhileATaskRuns(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.up()
-	release := r.sidecar().Block(tasks.TypeDiscoverPeers)
+	release := r.sidecar().Block(plan.TaskDiscoverPeers)
 	r.task("peers", v1alpha1.TaskKindDiscoverPeers)
-	r.began(tasks.TypeDiscoverPeers)
+	r.began(plan.TaskDiscoverPeers)
 	r.edit("alpha", func(n *v1alpha1.SeiNode) { n.Spec.Paused = true })
 	r.until("alpha", "the node to be paused", has(v1alpha1.ConditionPaused, metav1.ConditionTrue, v1alpha1.ReasonPaused))
 	r.taskUntil("peers", "it to say so", func(task *v1alpha1.SeiNodeTask) bool { return strings.Contains(task.Status.Message, "paused") })
 	release()
 	r.edit("alpha", func(n *v1alpha1.SeiNode) { n.Spec.Paused = false })
 	r.ends("peers", v1alpha1.ReasonTaskComplete, "")
-	if n := r.count(tasks.TypeDiscoverPeers); n != 1 {
+	if n := r.count(plan.TaskDiscoverPeers); n != 1 {
 		t.Errorf("it was run %d times", n)
 	}
 }

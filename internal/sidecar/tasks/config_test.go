@@ -15,6 +15,14 @@ func document(serial int, overrides string) string {
 	return fmt.Sprintf(`{"document":{"serial":%d,"chainId":"sample-1","mode":"fullNode","overrides":{%s}}}`, serial, overrides)
 }
 
+// dry makes a dry run of the params of config-apply.
+func dry(params string) string {
+	if params == "" {
+		return `{"dryRun":true}`
+	}
+	return `{"dryRun":true,` + params[1:]
+}
+
 func TestConfigApply(t *testing.T) {
 	w := newWorld(t)
 	l := w.live(nil)
@@ -63,40 +71,40 @@ func TestConfigApplyRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.fails(ReasonVolumeError, true, TypeConfigApply, document(1, ""))
-	l.fails(ReasonVolumeError, true, TypeConfigValidate, "")
-	l.fails(ReasonVolumeError, true, TypeDiscoverPeers, `{"peers":[]}`)
+	l.fails(ReasonVolumeError, true, TypeConfigApply, dry(""))
+	l.fails(ReasonVolumeError, true, TypeConfigApply, `{"peers":[]}`)
 }
 
-func TestConfigValidate(t *testing.T) {
+func TestDryRun(t *testing.T) {
 	w := newWorld(t)
 	l := w.live(nil)
 	before := w.read("config/config.toml")
-	if got := done[ConfigValidateResult](l, TypeConfigValidate, ""); got.Findings == nil || len(got.Findings) != 0 {
+	if got := done[DryRunResult](l, TypeConfigApply, dry("")); got.Findings == nil || len(got.Findings) != 0 {
 		t.Errorf("%+v", got)
 	}
-	got := done[ConfigValidateResult](l, TypeConfigValidate, document(1, `"config.p2p.persistent_peers":"x"`))
+	got := done[DryRunResult](l, TypeConfigApply, dry(document(1, `"config.p2p.persistent_peers":"x"`)))
 	if len(got.Findings) != 1 || got.Findings[0].Severity != seid.SeverityWarning || got.Findings[0].Key != "config.p2p.persistent_peers" {
 		t.Errorf("a warning: %+v", got)
 	}
-	task := l.fails(ReasonInvalidConfiguration, false, TypeConfigValidate, document(1, `"config.db-backend":"nosuch"`))
-	if got := resultOf[ConfigValidateResult](t, task); len(got.Findings) != 1 || got.Findings[0].Key != "config.db-backend" || !strings.Contains(task.Error, "config.db-backend") {
+	task := l.fails(ReasonInvalidConfiguration, false, TypeConfigApply, dry(document(1, `"config.db-backend":"nosuch"`)))
+	if got := resultOf[DryRunResult](t, task); len(got.Findings) != 1 || got.Findings[0].Key != "config.db-backend" || !strings.Contains(task.Error, "config.db-backend") {
 		t.Errorf("an error: %+v: %s", got, task.Error)
 	}
-	l.fails(ReasonInvalidConfiguration, false, TypeConfigValidate, document(1, `"config.p2p.max-connections":"many"`))
-	l.fails(ReasonInvalidConfiguration, false, TypeConfigValidate, document(1, `"config.mode":"seed"`))
+	l.fails(ReasonInvalidConfiguration, false, TypeConfigApply, dry(document(1, `"config.p2p.max-connections":"many"`)))
+	l.fails(ReasonInvalidConfiguration, false, TypeConfigApply, dry(document(1, `"config.mode":"seed"`)))
 	if w.read("config/config.toml") != before || w.read(".sei-sidecar/configuration.json") != "" {
 		t.Error("something was written")
 	}
 	// Another chain's genesis file, and none.
 	w.write("config/genesis.json", genesisOf("other-1"))
-	l.fails(ReasonInvalidConfiguration, false, TypeConfigValidate, "")
+	l.fails(ReasonInvalidConfiguration, false, TypeConfigApply, dry(""))
 	w.write("config/genesis.json", "{")
-	l.fails(ReasonInvalidConfiguration, false, TypeConfigValidate, "")
+	l.fails(ReasonInvalidConfiguration, false, TypeConfigApply, dry(""))
 	if err := os.Remove(w.home.Genesis()); err != nil {
 		t.Fatal(err)
 	}
-	task = l.fails(ReasonInvalidConfiguration, false, TypeConfigValidate, "")
-	if got := resultOf[ConfigValidateResult](t, task); len(got.Findings) != 1 || got.Findings[0].Key != "genesis.json" {
+	task = l.fails(ReasonInvalidConfiguration, false, TypeConfigApply, dry(""))
+	if got := resultOf[DryRunResult](t, task); len(got.Findings) != 1 || got.Findings[0].Key != "genesis.json" {
 		t.Errorf("no genesis: %+v", got)
 	}
 }
@@ -114,23 +122,23 @@ func TestListed(t *testing.T) {
 	}
 }
 
-func TestDiscoverPeers(t *testing.T) {
+func TestConfigApplyOfPeers(t *testing.T) {
 	w := newWorld(t)
 	w.supervise()
 	l := w.live(nil)
 	state, _ := w.seid()
 	one, two := strings.Repeat("a", 40)+"@one:26656", strings.Repeat("b", 40)+"@two:26656"
 	params := fmt.Sprintf(`{"peers":[%q,%q,%q]}`, one, two, one)
-	if got := done[DiscoverPeersResult](l, TypeDiscoverPeers, params); got != (DiscoverPeersResult{true, 2}) {
+	if got := done[PeersResult](l, TypeConfigApply, params); got != (PeersResult{true, 2}) {
 		t.Errorf("%+v", got)
 	}
 	if !strings.Contains(w.read("config/config.toml"), `persistent-peers = "`+one+","+two+`"`) {
 		t.Error("they were not written")
 	}
-	if got := done[DiscoverPeersResult](l, TypeDiscoverPeers, params); got.Changed {
+	if got := done[PeersResult](l, TypeConfigApply, params); got.Changed {
 		t.Errorf("the second one: %+v", got)
 	}
-	if got := done[DiscoverPeersResult](l, TypeDiscoverPeers, `{"peers":[]}`); got != (DiscoverPeersResult{true, 0}) {
+	if got := done[PeersResult](l, TypeConfigApply, `{"peers":[]}`); got != (PeersResult{true, 0}) {
 		t.Errorf("none: %+v", got)
 	}
 	if w.state().Instance != state.Instance {

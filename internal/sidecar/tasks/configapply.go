@@ -9,18 +9,31 @@ import (
 	"github.com/sei-operator/sei-operator/internal/sidecar/engine"
 )
 
-// ConfigApply makes seid's configuration files what a document says. A seid that
-// runs reads them when it is restarted.
+// ConfigApply makes seid's configuration files what a document says, or writes the
+// peers alone. A seid that runs reads the files when it is restarted.
 type ConfigApply struct {
-	Document *seid.Intent `json:"document"`
+	Document *seid.Intent `json:"document,omitempty"`
+	// DryRun writes nothing. It looks for what seid would refuse or ignore: in the files
+	// as they would be with the document, or as they are without one.
+	DryRun bool `json:"dryRun,omitempty"`
+	// Peers are of the form nodeId@host:port. They are written beside the document that is
+	// applied, whose serial and hash stay. None is a set, too.
+	Peers []string `json:"peers,omitzero"`
 }
 
-// Validate bounds the document.
+// Validate bounds the params.
 func (p *ConfigApply) Validate() error {
-	if p.Document == nil {
+	switch {
+	case p.Peers != nil && (p.Document != nil || p.DryRun):
+		return errors.New("peers go alone: a document has its own, and a dry run writes none")
+	case p.Peers != nil:
+		return checkPeers(p.Peers)
+	case p.Document != nil:
+		return checkDocument(p.Document)
+	case !p.DryRun:
 		return errors.New("document is missing")
 	}
-	return checkDocument(p.Document)
+	return nil
 }
 
 // ConfigApplyResult tells what is applied and what that changed.
@@ -35,9 +48,17 @@ type ConfigApplyResult struct {
 }
 
 func (t *tasks) configApply(_ context.Context, _ engine.Execution, p ConfigApply) (any, error) {
-	// First, because what it refuses is wrong whatever the files say.
-	if _, err := seid.Desired(*p.Document); err != nil {
-		return nil, engine.Terminal(ReasonInvalidConfiguration, "%w", err)
+	if p.Peers != nil {
+		return t.writePeers(p.Peers)
+	}
+	if p.Document != nil {
+		// First, because what it refuses is wrong whatever the files say.
+		if _, err := seid.Desired(*p.Document); err != nil {
+			return nil, engine.Terminal(ReasonInvalidConfiguration, "%w", err)
+		}
+	}
+	if p.DryRun {
+		return t.dryRun(p.Document)
 	}
 	var outcome configure.Outcome
 	err := t.do("configuration", func() (err error) {

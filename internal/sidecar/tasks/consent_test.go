@@ -138,19 +138,19 @@ func TestALaterHoldIsNotReleased(t *testing.T) {
 		}
 		return nil
 	}
-	front := l.submit(TypeDiscoverPeers, `{"peers":[]}`)
+	front := l.submit(TypeConfigApply, `{"peers":[]}`)
 	<-entered
 	release := l.submit(TypeReleaseHold, "")
 	done[MarkNotReadyResult](l, TypeMarkNotReady, "")
 	close(leave)
-	result[DiscoverPeersResult](t, l.ended(front))
+	result[PeersResult](t, l.ended(front))
 	failed(t, l.ended(release), ReasonSuperseded, false)
 	if !l.tasks.Consent.State().Held {
 		t.Error("the node was released")
 	}
 	// The next sidecar knows it too.
 	entered, leave = make(chan struct{}), make(chan struct{})
-	front = l.submit(TypeDiscoverPeers, `{"peers":["`+strings.Repeat("a", 40)+`@host:26656"]}`)
+	front = l.submit(TypeConfigApply, `{"peers":["`+strings.Repeat("a", 40)+`@host:26656"]}`)
 	<-entered
 	again := l.submit(TypeReleaseHold, "")
 	done[MarkNotReadyResult](l, TypeMarkNotReady, "")
@@ -160,7 +160,7 @@ func TestALaterHoldIsNotReleased(t *testing.T) {
 	}()
 	l.close()
 	l = w.live(nil)
-	result[DiscoverPeersResult](t, l.ended(front))
+	result[PeersResult](t, l.ended(front))
 	failed(t, l.ended(again), ReasonSuperseded, false)
 
 	// Asked for once more, it is the latest wish.

@@ -117,7 +117,7 @@ func TestConfigureStateSync(t *testing.T) {
 			t.Errorf("there is no %s", line)
 		}
 	}
-	done[ConfigValidateResult](l, TypeConfigValidate, "")
+	done[DryRunResult](l, TypeConfigApply, dry(""))
 	if again := done[ConfigureStateSyncResult](l, TypeConfigureStateSync, params); again.Changed || again.TrustHeight != 2990 {
 		t.Errorf("the second one: %+v", again)
 	}

@@ -46,9 +46,7 @@ const (
 	TypeResetData          = "reset-data"
 	TypeConfigureGenesis   = "configure-genesis"
 	TypeConfigApply        = "config-apply"
-	TypeConfigValidate     = "config-validate"
 	TypeConfigureStateSync = "configure-state-sync"
-	TypeDiscoverPeers      = "discover-peers"
 	TypeAwaitCondition     = "await-condition"
 )
 
@@ -110,11 +108,12 @@ func (t *tasks) definitions() []engine.Definition {
 		{Type: TypeRestartSeid, Deadline: restartDeadline + time.Minute, Exclusive: true, Outlasts: true, Decode: engine.Strict[RestartSeid], Run: engine.Typed(t.restartSeid)},
 		{Type: TypeResetData, Deadline: 30 * time.Minute, Exclusive: true, Decode: engine.Strict[ResetData], Run: engine.Typed(t.resetData)},
 		{Type: TypeConfigureGenesis, Deadline: 30 * time.Minute, Exclusive: true, Decode: engine.Strict[ConfigureGenesis], Run: engine.Typed(t.configureGenesis)},
-		{Type: TypeConfigApply, Deadline: 2 * time.Minute, Exclusive: true, Decode: engine.Strict[ConfigApply], Run: engine.Typed(t.configApply)},
-		// Reading a genesis file of gigabytes takes its time.
-		{Type: TypeConfigValidate, Deadline: 5 * time.Minute, Decode: engine.Strict[ConfigValidate], Run: engine.Typed(t.configValidate)},
+		// A dry run takes its turn too, so that it judges no file that another task is
+		// changing. Reading a genesis file of gigabytes takes its time.
+		{Type: TypeConfigApply, Deadline: 5 * time.Minute, Exclusive: true, Decode: engine.Strict[ConfigApply], Run: engine.Typed(t.configApply)},
+		{Type: TypeConfigValidate, Deadline: 5 * time.Minute, Exclusive: true, Decode: retired[configValidate], Run: engine.Typed(t.configApply)},
+		{Type: TypeDiscoverPeers, Deadline: 5 * time.Minute, Exclusive: true, Decode: retired[discoverPeers], Run: engine.Typed(t.configApply)},
 		{Type: TypeConfigureStateSync, Deadline: 5 * time.Minute, Exclusive: true, Decode: engine.Strict[ConfigureStateSync], Run: engine.Typed(t.configureStateSync)},
-		{Type: TypeDiscoverPeers, Deadline: 2 * time.Minute, Exclusive: true, Decode: engine.Strict[DiscoverPeers], Run: engine.Typed(t.discoverPeers)},
 		{Type: TypeAwaitCondition, Deadline: maxAwait + time.Hour, Decode: engine.Strict[AwaitCondition], Run: engine.Typed(t.awaitCondition)},
 	}
 }

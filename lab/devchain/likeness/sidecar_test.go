@@ -184,7 +184,7 @@ func TestTheRealSidecarDrivesIt(t *testing.T) {
 	p.sidecar()
 	container := p.run(v1)
 	p.do("config-apply", map[string]any{"document": map[string]any{"serial": 1, "chainId": "loop-1", "mode": "validator"}})
-	p.do("config-validate", map[string]any{})
+	p.do("config-apply", map[string]any{"dryRun": true})
 	p.do("mark-ready", map[string]any{})
 	running := func(s podStatus) bool { return s.Seid.State == "running" && s.Seid.RPC && s.Seid.SafeToStop }
 	first := p.untilStatus("seid runs", running)

@@ -1,7 +1,6 @@
 package tasks
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,22 +11,8 @@ import (
 	"github.com/sei-operator/sei-operator/internal/sidecar/engine"
 )
 
-// ConfigValidate looks for what seid would refuse or ignore: in the files as they
-// are, or as they would be with a document. It writes nothing.
-type ConfigValidate struct {
-	Document *seid.Intent `json:"document,omitempty"`
-}
-
-// Validate bounds the document.
-func (p *ConfigValidate) Validate() error {
-	if p.Document == nil {
-		return nil
-	}
-	return checkDocument(p.Document)
-}
-
-// ConfigValidateResult is what was found; it is kept when the task fails, too.
-type ConfigValidateResult struct {
+// DryRunResult is what was found; it is kept when the task fails, too.
+type DryRunResult struct {
 	Findings []Finding `json:"findings"`
 	// Omitted is how many are not listed, for want of room.
 	Omitted int `json:"omitted,omitempty"`
@@ -40,13 +25,8 @@ type Finding struct {
 	Severity seid.Severity `json:"severity"`
 }
 
-func (t *tasks) configValidate(_ context.Context, _ engine.Execution, p ConfigValidate) (any, error) {
-	if p.Document != nil {
-		if _, err := seid.Desired(*p.Document); err != nil {
-			return nil, engine.Terminal(ReasonInvalidConfiguration, "%w", err)
-		}
-	}
-	files, _, err := t.Config.Preview(p.Document)
+func (t *tasks) dryRun(document *seid.Intent) (any, error) {
+	files, _, err := t.Config.Preview(document)
 	if err != nil {
 		return nil, configFailure(err)
 	}
@@ -54,7 +34,7 @@ func (t *tasks) configValidate(_ context.Context, _ engine.Execution, p ConfigVa
 	if err != nil {
 		return nil, err
 	}
-	var result ConfigValidateResult
+	var result DryRunResult
 	var wrong []string
 	result.Findings = []Finding{}
 	for _, finding := range append(genesisFindings, seid.Validate(files, chainID)...) {
