@@ -25,6 +25,10 @@ const (
 	seidContainer    = "seid"
 )
 
+// SidecarFromBefore is the image of a sidecar that knows the dry run of config-apply and
+// its peers as types of their own only.
+const SidecarFromBefore = "registry.example.com/sei-sidecar:before"
+
 // podFacts are what a sidecar learns from its pod.
 type podFacts struct {
 	uid       types.UID
@@ -34,6 +38,7 @@ type podFacts struct {
 	claim     string
 	seidImage string
 	validator bool
+	before    bool // its sidecar is SidecarFromBefore
 	// document, signingKey and nodeKey are files that are mounted; nil if they are not.
 	document, signingKey, nodeKey *mountedFile
 	// certificate and certificateKey are those of the access proxy; nil without one.
@@ -73,6 +78,7 @@ func factsOf(pod *corev1.Pod) (*podFacts, error) {
 		nodeUID:   environment(sidecar, "SEI_NODE_UID"),
 		address:   net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(portOf(sidecar))),
 		claim:     claimOf(pod, sidecar),
+		before:    sidecar.Image == SidecarFromBefore,
 		validator: pod.Labels[v1alpha1.LabelMode] == string(seid.ModeValidator) || environment(sidecar, "SEI_NODE_MODE") == string(seid.ModeValidator),
 	}
 	if proxyFacts(pod, facts); facts.certificate != nil {

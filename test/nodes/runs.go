@@ -2,6 +2,7 @@ package nodes
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -33,8 +34,21 @@ func (s *sidecar) definitions() []engine.Definition {
 	definitions := tasks.Rules()
 	for i, def := range definitions {
 		definitions[i].Run = s.scripted(def.Type, runs[def.Type])
+		if s.life.pod.before && def.Type == tasks.TypeConfigApply {
+			definitions[i].Decode = applyBefore
+		}
 	}
 	return definitions
+}
+
+// applyBefore refuses what config-apply did not take before.
+func applyBefore(params json.RawMessage) (any, error) {
+	if _, err := engine.Strict[struct {
+		Document any `json:"document"`
+	}](params); err != nil {
+		return nil, err
+	}
+	return engine.Strict[tasks.ConfigApply](params)
 }
 
 // scripted writes a run down and does what the test wants of it before the run itself.
