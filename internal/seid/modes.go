@@ -218,7 +218,7 @@ func addPeers(changes Changes, intent Intent) error {
 		if strings.ContainsAny(peer, ", \t\r\n") {
 			return fmt.Errorf("the peer %q is refused: it contains a comma or white space", peer)
 		}
-		if problem, refused := peerProblem(peer); refused {
+		if problem := peerProblem(peer); problem != "" {
 			return fmt.Errorf("the peer %q is refused: %s", peer, problem)
 		}
 	}

@@ -86,8 +86,6 @@ func (v *validator) types(file File, prefix string, table map[string]any) {
 		}
 		if problem := typeProblem(kind, table[name]); problem != "" {
 			v.add(key, SeverityError, "it is %s, but %s", toml.Format(table[name]), problem)
-		} else if n, ok := number(table[name]); ok && n < 0 && file == ConfigTOML {
-			v.add(key, SeverityWarning, "it is %s, and seid ignores a negative number here", toml.Format(table[name]))
 		}
 	}
 }

@@ -13,64 +13,34 @@ import (
 	"github.com/sei-operator/sei-operator/internal/seid/toml"
 )
 
-// base checks the values of config.toml that seid has a closed list for, or
-// cannot do without.
+// The rules below are about what a user can set. What the operator always writes and
+// nobody may override, such as mode, addresses to listen on and paths, needs none.
+
+// base checks the values of config.toml that seid has a closed list for.
 func (v *validator) base() {
 	if v.docs[ConfigTOML] == nil {
 		return
 	}
-	v.oneOf(config("mode"), SeverityError, "full", "validator", "seed")
 	v.dbBackend()
-	for _, key := range []Key{config("genesis-file"), config("node-key-file")} {
-		if path, ok := v.text(key); ok && path == "" {
-			v.add(key, SeverityError, "it is empty, and seid crashes at its start without it")
-		}
-	}
 	if level, ok := v.text(config("log-level")); ok {
 		if new(slog.Level).UnmarshalText([]byte(level)) != nil {
 			v.add(config("log-level"), SeverityError, "%q is no level: write debug, info, warn or error", level)
 		}
 	}
-	if format, ok := v.text(config("log-format")); ok && format == "json" {
-		v.add(config("log-format"), SeverityWarning, "seid does not heed it; set the environment variable SEI_LOG_FORMAT=json instead")
-	}
-	for _, key := range []Key{config("rpc.laddr"), config("p2p.laddr")} {
-		v.listenAddress(key)
-	}
 	v.indexer()
 	if mode, _ := v.text(config("mode")); mode == "seed" && !v.flag(config("p2p.pex")) {
-		v.add(config("p2p.pex"), SeverityWarning, "a seed without it tells nobody about peers: set it to true")
-	}
-}
-
-func (v *validator) oneOf(key Key, severity Severity, allowed ...string) {
-	if text, ok := v.text(key); ok && !slices.Contains(allowed, text) {
-		v.add(key, severity, "%q is not one of %s", text, strings.Join(allowed, ", "))
+		v.add(config("p2p.pex"), SeverityError, "a seed does not start without it: set it to true")
 	}
 }
 
 func (v *validator) dbBackend() {
 	key := config("db-backend")
 	switch backend, ok := v.text(key); {
-	case !ok, slices.Contains([]string{"goleveldb", "goleveldb-bloom", "memdb"}, backend):
-	case slices.Contains([]string{"cleveldb", "boltdb", "rocksdb", "badgerdb"}, backend):
-		v.add(key, SeverityWarning, "seid starts with %q only if it was built with support for it; goleveldb always works", backend)
+	case !ok, backend == "goleveldb", backend == "goleveldb-bloom":
+	case backend == "memdb":
+		v.add(key, SeverityError, "%q keeps nothing on the volume: every restart would lose the blocks; write goleveldb", backend)
 	default:
-		v.add(key, SeverityError, "%q is no database of seid: write goleveldb", backend)
-	}
-}
-
-func (v *validator) listenAddress(key Key) {
-	address, ok := v.text(key)
-	if !ok {
-		return
-	}
-	if rest, isUnix := strings.CutPrefix(address, "unix://"); isUnix && rest != "" {
-		return
-	}
-	_, port, err := net.SplitHostPort(strings.TrimPrefix(address, "tcp://"))
-	if _, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil {
-		v.add(key, SeverityError, "%q is no address to listen on: write for example tcp://0.0.0.0:26657", address)
+		v.add(key, SeverityError, "%q is no database that seid is built with: write goleveldb", backend)
 	}
 }
 
@@ -83,36 +53,29 @@ func (v *validator) indexer() {
 	}
 }
 
-// peers checks the lists of peers.
+// peers checks the lists of peers, in which seid ignores spaces and empty entries.
 func (v *validator) peers() {
 	for _, path := range []string{"p2p.persistent-peers", "p2p.bootstrap-peers", "p2p.blocksync-peers"} {
 		list, _ := v.text(config(path))
 		for peer := range splitText(list) {
-			if trimmed := strings.TrimSpace(peer); trimmed != peer {
-				v.add(config(path), SeverityWarning, "there is white space around the peer %q: write commas only", trimmed)
-				peer = trimmed
-			}
-			problem, refused := peerProblem(peer)
-			switch {
-			case refused:
+			peer = strings.Trim(peer, " ")
+			if problem := peerProblem(peer); peer != "" && problem != "" {
 				v.add(config(path), SeverityError, "the peer %q cannot be used: %s", peer, problem)
-			case problem != "":
-				v.add(config(path), SeverityWarning, "the peer %q: %s", peer, problem)
 			}
 		}
 	}
 	for _, path := range []string{"p2p.private-peer-ids", "p2p.unconditional-peer-ids"} {
 		list, _ := v.text(config(path))
 		for id := range splitText(list) {
-			if !isNodeID(strings.TrimSpace(id)) {
-				v.add(config(path), SeverityError, "%q is no node id: it must have 40 hexadecimal digits", id)
+			if id = strings.Trim(id, " "); id != "" && (!isNodeID(id) || strings.ToLower(id) != id) {
+				v.add(config(path), SeverityError, "%q is no node id: it must have 40 hexadecimal digits, in lower case", id)
 			}
 		}
 	}
-	if address, _ := v.text(config("p2p.external-address")); address != "" {
-		if _, port, err := net.SplitHostPort(address); err != nil || port == "" {
-			v.add(config("p2p.external-address"), SeverityWarning, "%q is not host:port, so no peer will reach the node by it", address)
-		}
+	// seid reads it as the address of a peer, with its own node id before it.
+	address, _ := v.text(config("p2p.external-address"))
+	if problem := peerProblem(strings.Repeat("0", 40) + "@" + strings.TrimPrefix(address, "tcp://")); address != "" && problem != "" {
+		v.add(config("p2p.external-address"), SeverityError, "%q is no address of this node: write host:port", address)
 	}
 }
 
@@ -125,28 +88,26 @@ func splitText(list string) func(func(string) bool) {
 	}
 }
 
-// peerProblem is what is wrong with a peer, and whether seid refuses it.
-func peerProblem(peer string) (problem string, refused bool) {
+// peerProblem is why seid refuses a peer, and with it to start; empty: it does not.
+func peerProblem(peer string) string {
 	if _, after, ok := strings.Cut(peer, "://"); ok {
 		peer = after
 	}
 	id, host, ok := strings.Cut(peer, "@")
 	switch {
 	case !ok:
-		return "it has no node id; write nodeId@host:port", true
+		return "it has no node id; write nodeId@host:port"
 	case !isNodeID(id):
-		return "its node id must have 40 hexadecimal digits", true
+		return "its node id must have 40 hexadecimal digits"
 	case host == "" || strings.HasPrefix(host, ":") || strings.ContainsAny(host, " \t\r\n@/"):
-		return "it has no usable host; write nodeId@host:port", true
+		return "it has no usable host; write nodeId@host:port"
 	}
-	_, port, err := net.SplitHostPort(host)
-	if err != nil {
-		return "it has no port, so seid assumes 26656", false
+	if _, port, err := net.SplitHostPort(host); err == nil {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return "its port must be a number from 1 to 65535"
+		}
 	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return "its port must be a number from 1 to 65535", true
-	}
-	return "", false
+	return ""
 }
 
 func isNodeID(text string) bool {
@@ -195,11 +156,8 @@ func (v *validator) application() {
 	if telemetry, ok := doc["telemetry"].(map[string]any); ok && telemetry["global-labels"] == nil {
 		v.add(app("telemetry.global-labels"), SeverityError, "it is missing, and seid does not start without it: write []")
 	}
-	for _, path := range []string{"pruning", "iavl.pruning"} {
-		v.oneOf(app(path), SeverityError, "default", "nothing", "everything", "custom")
-		if pruning, _ := v.text(app(path)); pruning == "everything" && v.number(app("state-sync.snapshot-interval")) > 0 {
-			v.add(app(path), SeverityError, "\"everything\" leaves nothing to make snapshots from: write nothing, or switch snapshots off")
-		}
+	if pruning, ok := v.text(app("pruning")); ok && !slices.Contains([]string{"default", "nothing", "everything", "custom"}, strings.ToLower(pruning)) {
+		v.add(app("pruning"), SeverityError, "%q is not one of default, nothing, everything, custom", pruning)
 	}
 }
 
@@ -208,9 +166,6 @@ func (v *validator) gasPrices() {
 	prices, ok := v.text(key)
 	if !ok {
 		return
-	}
-	if prices == "" {
-		v.add(key, SeverityWarning, "it is empty, so transactions without fees are accepted: write for example 0.01usei")
 	}
 	seen := map[string]bool{}
 	for price := range splitText(prices) {
