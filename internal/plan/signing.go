@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -126,7 +127,7 @@ func SigningEntry(in Input) string {
 		return told
 	}
 	record := in.Seen.Leases[wish.Name].Signed
-	known := signing.Known{PublicKey: wish.Identity, Height: record.Height, Tip: in.Seen.Tip, Witnesses: in.Seen.Witnesses}
+	known := signing.Known{PublicKey: wish.Identity, Height: record.Height, Tip: in.Seen.Tip, Witnesses: slices.Concat(in.Seen.Witnesses, in.Want.RPCServers)}
 	here := in.Seen.Claim != nil && record.Volume == in.Seen.Claim.UID
 	known.Vouched = here && record.Height > 0
 	if here {

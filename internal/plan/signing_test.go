@@ -131,12 +131,17 @@ func TestAPodIsToldWhatIsKnownOfItsKey(t *testing.T) {
 	at := func(tip int64) edit {
 		return func(in *Input) { in.Seen.Tip, in.Seen.Witnesses = tip, []string{"http://full.sei.svc:26657"} }
 	}
+	named := func(servers ...string) edit { return func(in *Input) { in.Want.RPCServers = servers } }
+	signer := func(edits ...edit) Input { return signer(append([]edit{named()}, edits...)...) }
 	base := signing.Known{PublicKey: publicKey, Height: 5, Vouched: true}
 	for name, c := range map[string]struct {
 		in   Input
 		want signing.Known
 	}{
-		"for the first time":                    {signer(knows(SignRecord{Height: 5, Volume: claimUID}, 0), at(7)), signing.Known{PublicKey: publicKey, Height: 5, Vouched: true, Tip: 7, Witnesses: []string{"http://full.sei.svc:26657"}}},
+		"for the first time": {signer(knows(SignRecord{Height: 5, Volume: claimUID}, 0), at(7)), signing.Known{PublicKey: publicKey, Height: 5, Vouched: true, Tip: 7, Witnesses: []string{"http://full.sei.svc:26657"}}},
+		"people named others of the chain": {signer(at(7), named("https://rpc.example.com:443")), signing.Known{
+			PublicKey: publicKey, Tip: 7, Witnesses: []string{"http://full.sei.svc:26657", "https://rpc.example.com:443"},
+		}},
 		"on another volume":                     {signer(knows(SignRecord{Height: 5, Volume: otherUID}, 0)), signing.Known{PublicKey: publicKey, Height: 5}},
 		"nothing":                               {signer(), signing.Known{PublicKey: publicKey}},
 		"the tip moved":                         {signer(knows(SignRecord{Height: 5, Volume: claimUID}, 0), tells(base), at(70)), base},

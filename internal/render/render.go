@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
@@ -51,6 +52,9 @@ type Desired struct {
 	// for the chain. Nil when the node does not state-sync; empty, not nil, when it
 	// does and nobody named any.
 	Witnesses []string
+	// RPCServers are all that people named for the chain, in the spec or for the platform,
+	// as addresses. They may have seen what a validator's key signed elsewhere.
+	RPCServers []string
 }
 
 // Node renders a node. The error is for people: the spec asks for something that
@@ -90,6 +94,7 @@ func Node(node *v1alpha1.SeiNode, settings platform.Settings) (Desired, error) {
 		SidecarImage: p.sidecarImage(),
 		Endpoint:     endpoint(node),
 		Witnesses:    witnesses(&node.Spec, settings),
+		RPCServers:   rpcServers(&node.Spec, settings),
 	}
 	want.ConfigHash = seid.Hash(want.Intent)
 	if settings.AccessControl.Enabled {
@@ -111,6 +116,22 @@ func witnesses(spec *v1alpha1.SeiNodeSpec, settings platform.Settings) []string 
 		return slices.Clone(snapshot.RPCServers)
 	}
 	return append([]string{}, settings.Witnesses[spec.ChainID]...)
+}
+
+// rpcServers are those of the spec and of the platform, with a scheme, as seid would add it.
+func rpcServers(spec *v1alpha1.SeiNodeSpec, settings platform.Settings) []string {
+	var servers []string
+	if snapshot := spec.Snapshot(); snapshot != nil {
+		servers = slices.Clone(snapshot.RPCServers)
+	}
+	servers = append(servers, settings.Witnesses[spec.ChainID]...)
+	for i, server := range servers {
+		if !strings.Contains(server, "://") {
+			servers[i] = "http://" + server
+		}
+	}
+	slices.Sort(servers)
+	return slices.Compact(servers)
 }
 
 // intent is the configuration that the spec asks for.

@@ -277,6 +277,30 @@ func TestWitnesses(t *testing.T) {
 	}
 }
 
+// A validator that does not state-sync has witnesses too: where they are is known for its chain.
+func TestRPCServers(t *testing.T) {
+	t.Parallel()
+	with := settings()
+	with.Witnesses = map[string][]string{"pacific-1": {"b:1", "https://a:1"}, "atlantic-2": {"x:1", "y:1"}}
+	for name, test := range map[string]struct {
+		snapshot *v1alpha1.SnapshotSource
+		settings platform.Settings
+		want     []string
+	}{
+		"the platform's": {nil, with, []string{"http://b:1", "https://a:1"}},
+		"nobody's":       {nil, settings(), nil},
+		"both": {
+			&v1alpha1.SnapshotSource{StateSync: &v1alpha1.StateSyncSource{}, RPCServers: []string{"c:1", "https://a:1"}}, with,
+			[]string{"http://b:1", "http://c:1", "https://a:1"},
+		},
+	} {
+		node := change(newNode(v1alpha1.ModeValidator), func(spec *v1alpha1.SeiNodeSpec) { spec.Validator.Snapshot = test.snapshot })
+		if diff := cmp.Diff(test.want, render(t, node, test.settings).RPCServers); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
 func TestDocumentComesBack(t *testing.T) {
 	t.Parallel()
 	node := everything()
