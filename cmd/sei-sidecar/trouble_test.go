@@ -72,7 +72,9 @@ func TestKeyThatIsNotTheApprovedOne(t *testing.T) {
 func TestDamageStopsNothing(t *testing.T) {
 	t.Parallel()
 	for file, reason := range map[string]string{
-		"tasks.db": "TaskStoreMovedAside", "approval.json": "ApprovalUnreadable", "hold.json": "HoldUnreadable",
+		"tasks/00000000-0000-4000-8000-000000000000.json": "TaskStoreMovedAside",
+		"tasks.db":      "TaskStoreMovedAside", // of an older sidecar
+		"approval.json": "ApprovalUnreadable", "hold.json": "HoldUnreadable",
 		"configuration.json": "ConfigurationUnreadable",
 	} {
 		t.Run(file, func(t *testing.T) {

@@ -112,7 +112,7 @@ func (f *File) Commit() error {
 	}
 	f.committed = true
 	// Without this a loss of power may undo the rename.
-	if err := f.writer.syncDirectory(filepath.Dir(f.path)); err != nil {
+	if err := f.writer.SyncDirectory(filepath.Dir(f.path)); err != nil {
 		return fmt.Errorf("cannot make the new %s durable: %w", f.path, err)
 	}
 	return nil
@@ -137,7 +137,7 @@ func (w Writer) Remove(path string) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	err = w.syncDirectory(filepath.Dir(path))
+	err = w.SyncDirectory(filepath.Dir(path))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -155,7 +155,8 @@ func (w Writer) MkdirAll(path string, mode fs.FileMode) error {
 	})
 }
 
-func (w Writer) syncDirectory(path string) error {
+// SyncDirectory makes the names in a directory durable.
+func (w Writer) SyncDirectory(path string) error {
 	return w.do("sync directory", func() error { return Sync(path) })
 }
 

@@ -5,8 +5,9 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
-	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -14,51 +15,32 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-var (
-	filledOnce sync.Once
-	filledData []byte
-	filledID   uuid.UUID
-)
+// file is where a task is kept.
+func file(dir string, id uuid.UUID) string { return filepath.Join(dir, "tasks", id.String()+".json") }
 
-// filled returns the bytes of a sound store with branch pages, long rows and free
-// pages, and a task in it.
-func filled(tb testing.TB) ([]byte, uuid.UUID) {
+func overwrite(tb testing.TB, path string, content []byte) {
 	tb.Helper()
-	filledOnce.Do(func() { filledData, filledID = fillOnce(tb) })
-	return filledData, filledID
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		tb.Fatal(err)
+	}
 }
 
-func fillOnce(tb testing.TB) ([]byte, uuid.UUID) {
+func content(tb testing.TB, path string) []byte {
 	tb.Helper()
-	dir := tb.TempDir()
-	s := open(tb, dir, Options{})
-	var task Task
-	for i := range 60 {
-		task = put(tb, s, Task{Type: "a", Status: Running, Run: 1, Params: raw(`{"x":"` + strings.Repeat("x", 100*i) + `"}`)})
-	}
-	if err := s.SaveCheckpoint(task, raw(`{"a":1}`)); err != nil {
-		tb.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		tb.Fatal(err)
-	}
-	data, err := os.ReadFile(filepath.Join(dir, fileName))
+	content, err := os.ReadFile(path)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return data, task.ID
+	return content
 }
 
-// reopen opens a store over these bytes and proves that it works.
-func reopen(tb testing.TB, data []byte) *Store {
+func unfinished(tb testing.TB, s *Store) []uuid.UUID {
 	tb.Helper()
-	dir := tb.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, fileName), data, 0o600); err != nil {
+	found, err := s.Unfinished()
+	if err != nil {
 		tb.Fatal(err)
 	}
-	s := open(tb, dir, Options{})
-	works(tb, s)
-	return s
+	return ids(found)
 }
 
 func works(tb testing.TB, s *Store) {
@@ -78,149 +60,144 @@ func works(tb testing.TB, s *Store) {
 	}
 }
 
+// One damaged file costs its own task: the others stay, and a person is told.
 func TestADamagedFileIsMovedAside(t *testing.T) {
-	sound, _ := filled(t)
-	zeroed := func(from, to int) []byte {
-		data := bytes.Clone(sound)
-		clear(data[from:to])
-		return data
-	}
-	for name, data := range map[string][]byte{
-		"not a database":          []byte("hello"),
-		"no database, but large":  bytes.Repeat([]byte("hello"), 10000),
-		"only zeros":              make([]byte, len(sound)),
-		"cut off in the middle":   sound[:len(sound)/2],
-		"cut off in a page":       sound[:len(sound)/2+100],
-		"two pages left":          sound[:2*pageSize],
-		"one byte":                sound[:1],
-		"both meta pages zeroed":  zeroed(0, 2*pageSize),
-		"the tree zeroed":         zeroed(2*pageSize, len(sound)),
-		"one byte of a row wrong": bytes.ReplaceAll(sound, []byte("xxxxxxxx"), []byte("xxxxyxxx")),
+	for name, damage := range map[string]func(t *testing.T, path string, sound []byte){
+		"empty": func(t *testing.T, path string, _ []byte) { t.Helper(); overwrite(t, path, nil) },
+		"only zeros": func(t *testing.T, path string, sound []byte) {
+			t.Helper()
+			overwrite(t, path, make([]byte, len(sound)))
+		},
+		"cut off": func(t *testing.T, path string, sound []byte) { t.Helper(); overwrite(t, path, sound[:len(sound)-10]) },
+		"a bit": func(t *testing.T, path string, sound []byte) {
+			t.Helper()
+			overwrite(t, path, bytes.Replace(sound, []byte(`"run":1`), []byte(`"run":3`), 1))
+		},
+		"another's": func(t *testing.T, path string, _ []byte) {
+			t.Helper()
+			if err := os.Rename(path, file(filepath.Dir(filepath.Dir(path)), uuid.New())); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"a directory": func(t *testing.T, path string, _ []byte) {
+			t.Helper()
+			if err := errors.Join(os.Remove(path), os.Mkdir(path, 0o755)); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"a link": func(t *testing.T, path string, sound []byte) {
+			t.Helper()
+			elsewhere := filepath.Join(t.TempDir(), "elsewhere")
+			overwrite(t, elsewhere, sound)
+			if err := errors.Join(os.Remove(path), os.Symlink(elsewhere, path)); err != nil {
+				t.Fatal(err)
+			}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := reopen(t, data)
-			kept := s.listAside()
-			if len(kept) != 1 {
-				t.Fatalf("kept aside: %v", kept)
+			dir := t.TempDir()
+			s := open(t, dir, Options{})
+			var all []Task
+			for range 3 {
+				all = append(all, put(t, s, Task{Type: "a", Status: Running, Run: 1, Params: raw(`{}`)}))
 			}
-			if got, err := os.ReadFile(kept[0]); err != nil || !bytes.Equal(got, data) {
-				t.Errorf("what was kept is not the damaged file: %v", err)
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			path := file(dir, all[1].ID)
+			damage(t, path, content(t, path))
+
+			s = open(t, dir, Options{})
+			if got, want := unfinished(t, s), []uuid.UUID{all[0].ID, all[2].ID}; !slices.Equal(got, want) {
+				t.Errorf("left are %v, want %v", got, want)
 			}
 			problems := s.Problems()
-			if len(problems) != 1 || problems[0].Reason != "TaskStoreMovedAside" || !strings.Contains(problems[0].Message, kept[0]) {
-				t.Errorf("problems: %v", problems)
+			if len(problems) != 1 || problems[0].Reason != "TaskStoreMovedAside" || len(s.listAside()) != 1 || !strings.Contains(problems[0].Message, s.listAside()[0]) {
+				t.Errorf("kept aside: %v, problems: %v", s.listAside(), problems)
 			}
+			// The same id can be used again, and no place is given twice.
+			if again := put(t, s, Task{ID: all[1].ID, Status: Running, Run: 1}); again.Seq <= all[2].Seq {
+				t.Errorf("it came back in place %d, after %d", again.Seq, all[2].Seq)
+			}
+			works(t, s)
 		})
 	}
 }
 
-// What bbolt itself would not notice, or not survive: it would go round in a circle
-// for ever, and it would write over live data.
-func TestDamageThatABareDatabaseMisses(t *testing.T) {
-	sound, _ := filled(t)
-	meta, err := newestMeta(bytes.NewReader(sound), int64(len(sound)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	branch := 0
-	for id := 2; branch == 0; id++ {
-		if native.Uint16(sound[id*pageSize+8:]) == flagBranch && native.Uint64(sound[id*pageSize:]) == uint64(id) {
-			branch = id
-		}
-	}
-	for name, change := range map[string]func(data []byte){
-		"a branch that contains itself": func(data []byte) {
-			native.PutUint64(data[branch*pageSize+pageHeader+8:], uint64(branch))
-		},
-		"a page in use that is offered": func(data []byte) {
-			native.PutUint64(data[meta.freelist*pageSize+pageHeader:], meta.root)
-		},
-		"a free page that does not exist": func(data []byte) {
-			native.PutUint64(data[meta.freelist*pageSize+pageHeader:], 1<<40)
-		},
+// A file that is damaged while the store is open is noticed when it is read. What runs
+// is written again by whoever runs it, and keeps its place.
+func TestAFileThatIsDamagedWhileOpen(t *testing.T) {
+	for name, damage := range map[string]func(path string) error{
+		"cut off": func(path string) error { return os.Truncate(path, 30) },
+		"gone":    os.Remove,
 	} {
 		t.Run(name, func(t *testing.T) {
-			data := bytes.Clone(sound)
-			change(data)
-			if kept := reopen(t, data).listAside(); len(kept) != 1 {
-				t.Errorf("kept aside: %v", kept)
+			dir := t.TempDir()
+			s := open(t, dir, Options{})
+			lost := put(t, s, Task{Type: "a", Status: Running, Run: 1})
+			other := put(t, s, Task{Type: "a", Status: Running, Run: 1})
+			if err := damage(file(dir, lost.ID)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Get(lost.ID); !errors.Is(err, ErrNotFound) {
+				t.Fatalf("reading what is gone: %v", err)
+			}
+			if err := s.SaveCheckpoint(lost, raw(`1`)); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			again := open(t, dir, Options{})
+			if got, want := unfinished(t, again), []uuid.UUID{lost.ID, other.ID}; !slices.Equal(got, want) {
+				t.Errorf("left are %v, want %v", got, want)
 			}
 		})
 	}
 }
 
-func TestASoundFileStaysWhereItIs(t *testing.T) {
-	sound, id := filled(t)
-	torn := bytes.Clone(sound)
-	// A crash in the middle of a commit leaves the newer meta page torn.
-	meta, err := newestMeta(bytes.NewReader(sound), int64(len(sound)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	clear(torn[int(meta.tx%2)*pageSize+30 : int(meta.tx%2)*pageSize+60])
-	for name, data := range map[string][]byte{"sound": sound, "torn commit": torn, "empty": nil} {
-		t.Run(name, func(t *testing.T) {
-			s := reopen(t, data)
-			if kept := s.listAside(); len(kept) != 0 {
-				t.Errorf("moved aside: %v", kept)
-			}
-			if problems := s.Problems(); len(problems) != 0 {
-				t.Errorf("problems: %v", problems)
-			}
-			if _, err := s.Get(id); data != nil && err != nil {
-				t.Errorf("a task is gone: %v", err)
-			}
-		})
-	}
-}
-
-func TestADirectoryInPlaceOfTheFileIsMovedAside(t *testing.T) {
+// A disk that does not give a file back may do so in a moment. If it does not, one
+// block must not keep all tasks away for ever.
+func TestAFileThatTheDiskDoesNotGiveBack(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, fileName), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	works(t, open(t, dir, Options{}))
-}
-
-// A page that is cut off under the memory map is a SIGBUS for whoever reads it.
-func TestAFileThatIsCutOffWhileOpen(t *testing.T) {
-	data, id := filled(t)
-	dir := t.TempDir()
-	path := filepath.Join(dir, fileName)
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
 	s := open(t, dir, Options{})
-	lost, err := s.Get(id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Truncate(path, 2*pageSize); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Get(id); !errors.Is(err, ErrUnavailable) {
-		t.Fatalf("reading a page that is gone: %v", err)
-	}
-	works(t, s)
-	if kept := s.listAside(); len(kept) != 1 {
-		t.Errorf("kept aside: %v", kept)
-	}
-
-	// What runs is written again by whoever runs it, and keeps its place.
-	if err := s.SaveCheckpoint(lost, raw(`1`)); err != nil {
-		t.Fatal(err)
-	}
-	for range lost.Seq + 1 {
-		put(t, s, Task{Status: Running, Run: 1})
-	}
+	bad, good := put(t, s, Task{Status: Running, Run: 1}), put(t, s, Task{Status: Running, Run: 1})
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	again := open(t, dir, Options{})
-	if got, err := again.Get(lost.ID); err != nil || got.Seq != lost.Seq {
-		t.Errorf("the task came back with %d, %v", got.Seq, err)
+	now := clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))
+	failing := true
+	options := Options{Clock: now, read: func(path string) ([]byte, error) {
+		if failing && path == file(dir, bad.ID) {
+			return nil, &os.PathError{Op: "read", Path: path, Err: syscall.EIO}
+		}
+		return os.ReadFile(path)
+	}}
+	expect := func(s *Store, want ...uuid.UUID) {
+		t.Helper()
+		if got := unfinished(t, s); !slices.Equal(got, want) {
+			t.Errorf("unfinished: %v, want %v", got, want)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if kept := again.listAside(); len(kept) != 1 {
+
+	s = open(t, dir, options)
+	if _, err := s.Unfinished(); !errors.Is(err, ErrUnavailable) || !errors.Is(err, syscall.EIO) {
+		t.Errorf("a task that may be under way was passed over: %v", err)
+	}
+	if problems := s.Problems(); len(problems) != 1 || !strings.Contains(problems[0].Message, bad.ID.String()) {
+		t.Errorf("problems: %v", problems)
+	}
+	failing = false
+	expect(s, bad.ID, good.ID)
+
+	failing = true
+	s = open(t, dir, options)
+	now.SetTime(now.Now().Add(patience))
+	expect(s, good.ID)
+	if kept := s.listAside(); len(kept) != 1 {
 		t.Errorf("kept aside: %v", kept)
 	}
 }
@@ -228,40 +205,58 @@ func TestAFileThatIsCutOffWhileOpen(t *testing.T) {
 func TestDamagedFilesThatAreKeptAreBounded(t *testing.T) {
 	dir := t.TempDir()
 	now := clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))
+	s := open(t, dir, Options{Clock: now})
+	var last Task
 	for range keptAside + 2 {
 		now.SetTime(now.Now().Add(time.Second))
-		if err := os.WriteFile(filepath.Join(dir, fileName), []byte("hello"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		s := open(t, dir, Options{Clock: now})
-		works(t, s)
-		if err := s.Close(); err != nil {
+		last = put(t, s, Task{Status: Running, Run: 1})
+		overwrite(t, file(dir, last.ID), []byte("hello"))
+		if _, err := s.Get(last.ID); !errors.Is(err, ErrNotFound) {
 			t.Fatal(err)
 		}
 	}
-	found, _ := filepath.Glob(filepath.Join(dir, fileName+".damaged-*"))
-	if len(found) != keptAside {
-		t.Errorf("%d damaged files are kept, want %d", len(found), keptAside)
+	kept := s.listAside()
+	if len(kept) != keptAside || !strings.Contains(kept[len(kept)-1], last.ID.String()) {
+		t.Errorf("%d damaged files are kept, want %d with the newest: %v", len(kept), keptAside, kept)
+	}
+	works(t, s)
+}
+
+// Without the reserved places those of deleted tasks would be given again.
+func TestADamagedSequence(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, Options{})
+	kept, gone := put(t, s, Task{Status: Running, Run: 1}), put(t, s, Task{Status: Running, Run: 1})
+	if err := errors.Join(s.Delete(gone.ID), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	overwrite(t, filepath.Join(dir, "tasks", "sequence"), []byte("torn"))
+	s = open(t, dir, Options{})
+	if next := put(t, s, Task{Status: Running, Run: 1}); next.Seq <= gone.Seq {
+		t.Errorf("place %d after %d", next.Seq, gone.Seq)
+	}
+	if _, err := s.Get(kept.ID); err != nil || len(s.Problems()) != 1 {
+		t.Errorf("%v, problems: %v", err, s.Problems())
 	}
 }
 
-// Whatever is on the disk, a store opens and works.
+// Whatever is in a file, the store opens and works.
 func FuzzOpen(f *testing.F) {
-	sound, _ := filled(f)
-	for i := range 20 {
-		f.Add(uint32(i*len(sound)/20+i%16), []byte{0xff, byte(i)})
+	id := uuid.UUID{1}
+	sound, err := encode(row{Task: Task{ID: id, Type: "a", Status: Running, Run: 1, Seq: 7, Params: raw(`{"x":1}`)}})
+	if err != nil {
+		f.Fatal(err)
 	}
-	for _, header := range []uint32{8, 10, 12, 16, 20, 24, 28, 32, 40, 48} {
-		for page := range uint32(4) {
-			f.Add(page*pageSize+header, []byte{0x01, 0x80})
-		}
+	for _, seed := range [][]byte{sound, nil, []byte("\n"), []byte("00000000\n"), sound[:20], bytes.ToUpper(sound), []byte("null")} {
+		f.Add(seed)
 	}
-	f.Add(uint32(0), []byte("short"))
-	f.Fuzz(func(t *testing.T, at uint32, mask []byte) {
-		data := bytes.Clone(sound)
-		for i, b := range mask {
-			data[(int(at)+i)%len(data)] ^= b
+	f.Fuzz(func(t *testing.T, data []byte) {
+		dir := t.TempDir()
+		if err := os.Mkdir(filepath.Join(dir, "tasks"), 0o755); err != nil {
+			t.Fatal(err)
 		}
-		reopen(t, data)
+		overwrite(t, file(dir, id), data)
+		overwrite(t, filepath.Join(dir, "tasks", "sequence"), data)
+		works(t, open(t, dir, Options{}))
 	})
 }

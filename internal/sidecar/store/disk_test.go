@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sei-operator/sei-operator/internal/durable"
 )
 
 const fullDiskChild = "STORE_TEST_FULL_DISK"
@@ -70,28 +72,31 @@ func fillAndFree(dir string) error {
 	return s.Close()
 }
 
-// fill writes tasks until there is no space left, and returns them.
+// fill writes tasks, and returns them when there is no space left.
 func fill(dir string) ([]Task, error) {
 	s, err := Open(dir, Options{})
 	if err != nil {
 		return nil, err
 	}
-	if err := limit(128 << 10); err != nil {
-		return nil, err
-	}
 	var kept []Task
-	for {
-		task, err := s.Put(Task{ID: [16]byte{byte(len(kept))}, Type: "a", Status: Running, Run: 1, Params: large})
-		if errors.Is(err, ErrUnavailable) {
-			break
-		}
-		if err != nil || len(kept) == 100 {
-			return nil, fmt.Errorf("after %d tasks: %w", len(kept), err)
+	for n := range byte(5) {
+		task, err := s.Put(Task{ID: [16]byte{n}, Type: "a", Status: Running, Run: 1, Params: large})
+		if err != nil {
+			return nil, err
 		}
 		kept = append(kept, task)
 	}
-	if len(kept) == 0 || len(s.Problems()) != 1 {
-		return nil, fmt.Errorf("%d tasks fit, problems: %v", len(kept), s.Problems())
+	if err := limit(4 << 10); err != nil {
+		return nil, err
+	}
+	for _, task := range append(kept, Task{ID: [16]byte{100}, Type: "a", Status: Running, Run: 1, Params: large}) {
+		task.Status = Completed
+		if _, err := s.Put(task); !errors.Is(err, ErrUnavailable) {
+			return nil, fmt.Errorf("a write to a full disk: %w", err)
+		}
+	}
+	if len(s.Problems()) != 1 {
+		return nil, fmt.Errorf("problems: %v", s.Problems())
 	}
 	if err := expect(s, kept); err != nil {
 		return nil, fmt.Errorf("while the disk is full: %w", err)
@@ -113,51 +118,59 @@ func expect(s *Store, kept []Task) error {
 // root may write everywhere, so the read-only file system is an injected error.
 func TestAReadOnlyFileSystem(t *testing.T) {
 	dir := t.TempDir()
-	s := open(t, dir, Options{})
+	readOnly := false
+	options := Options{writer: durable.Writer{Fault: func(step string) error {
+		if readOnly && step != "mkdir" && step != "sync directory" { // those need no space, and change nothing here
+			return &os.PathError{Op: step, Path: dir, Err: syscall.EROFS}
+		}
+		return nil
+	}}}
+	s := open(t, dir, options)
 	task := put(t, s, Task{Type: "a", Status: Running, Run: 1})
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(dir, fileName)
 
-	t.Run("from the start", func(t *testing.T) {
-		readOnly := true
-		s := open(t, dir, Options{open: func(name string, flag int, mode os.FileMode) (*os.File, error) {
-			if readOnly {
-				return nil, &os.PathError{Op: "open", Path: name, Err: syscall.EROFS}
-			}
-			return os.OpenFile(name, flag, mode)
-		}})
-		_, err := s.Put(task)
-		if !errors.Is(err, ErrUnavailable) || !errors.Is(err, syscall.EROFS) {
+	readOnly = true
+	refused := func(s *Store) {
+		t.Helper()
+		other := Task{ID: [16]byte{1}, Status: Running}
+		if _, err := s.Put(other); !errors.Is(err, ErrUnavailable) || !errors.Is(err, syscall.EROFS) {
 			t.Errorf("a write: %v", err)
+		}
+		if err := s.SaveCheckpoint(task, raw(`1`)); !errors.Is(err, ErrUnavailable) {
+			t.Errorf("a checkpoint: %v", err)
+		}
+		if err := s.Delete(task.ID); !errors.Is(err, ErrUnavailable) {
+			t.Errorf("a deletion: %v", err)
 		}
 		if problems := s.Problems(); len(problems) != 1 || problems[0].Reason != "StoreUnavailable" {
 			t.Errorf("problems: %v", problems)
 		}
-		readOnly = false
-		if _, err := s.Get(task.ID); err != nil {
-			t.Errorf("when it can be written again: %v", err)
-		}
-		if problems := s.Problems(); len(problems) != 0 {
-			t.Errorf("problems: %v", problems)
-		}
-	})
-	t.Run("while it is open", func(t *testing.T) {
-		s := open(t, dir, Options{open: func(_ string, _ int, mode os.FileMode) (*os.File, error) {
-			return os.OpenFile(path, os.O_RDONLY, mode)
-		}})
-		if _, err := s.Put(Task{ID: [16]byte{1}, Status: Running}); !errors.Is(err, ErrUnavailable) {
-			t.Errorf("a write: %v", err)
-		}
 		if _, err := s.Get(task.ID); err != nil {
 			t.Errorf("a read: %v", err)
 		}
-	})
-	t.Run("a home that cannot be made", func(t *testing.T) {
-		s := open(t, filepath.Join(path, "below-a-file"), Options{})
-		if _, err := s.Put(task); !errors.Is(err, ErrUnavailable) {
-			t.Errorf("a write: %v", err)
-		}
-	})
+	}
+	refused(s)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, dir, options)
+	refused(s)
+	readOnly = false
+	works(t, s)
+	if problems := s.Problems(); len(problems) != 0 {
+		t.Errorf("problems: %v", problems)
+	}
+}
+
+func TestAHomeThatCannotBeMade(t *testing.T) {
+	below := filepath.Join(t.TempDir(), "file")
+	overwrite(t, below, nil)
+	dir := filepath.Join(below, "below-a-file")
+	s := open(t, dir, Options{})
+	if _, err := s.Put(Task{ID: [16]byte{1}, Status: Running}); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("a write: %v", err)
+	}
+	if err := os.Remove(below); err != nil {
+		t.Fatal(err)
+	}
+	works(t, s)
 }

@@ -141,7 +141,7 @@ func TestOldTasksAreCollected(t *testing.T) {
 		"too many":  {options: Options{Keep: 10}, want: 10},
 		"too old":   {options: Options{MaxAge: time.Hour}, age: time.Hour + time.Second, want: 1},
 		"too large": {options: Options{MaxBytes: 1000}, want: 10},
-		"all well":  {options: Options{}, want: collectEvery},
+		"all well":  {options: Options{}, want: 20},
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))
@@ -150,7 +150,7 @@ func TestOldTasksAreCollected(t *testing.T) {
 			s := open(t, dir, c.options)
 			running := put(t, s, Task{Status: Running, Run: 1})
 			var last Task
-			for range collectEvery - 1 {
+			for range 19 {
 				last = put(t, s, Task{Status: Completed, CompletedAt: now.Now(), Params: raw(fmt.Sprintf("%q", strings.Repeat("x", 98)))})
 			}
 			now.SetTime(now.Now().Add(c.age))

@@ -1,16 +1,15 @@
 package store
 
 import (
-	"bytes"
-	"encoding/binary"
+	"cmp"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"hash/crc32"
+	"maps"
+	"os"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
-	bolt "go.etcd.io/bbolt"
 )
 
 // Status is where a task is in its life.
@@ -44,18 +43,6 @@ type Task struct {
 	Seq uint64 `json:"seq"`
 }
 
-type checkpoint struct {
-	Run  int             `json:"run"`
-	Data json.RawMessage `json:"data"`
-}
-
-// tasks: id -> Task. order: seq -> id. checkpoints: id -> checkpoint.
-var (
-	tasksBucket       = []byte("tasks")
-	orderBucket       = []byte("order")
-	checkpointsBucket = []byte("checkpoints")
-)
-
 // maxListBytes bounds a list, however large the tasks in it are.
 const maxListBytes = 8 << 20
 
@@ -64,49 +51,58 @@ const collectEvery = 100
 
 // Get returns a task, or ErrNotFound.
 func (s *Store) Get(id uuid.UUID) (Task, error) {
-	var t Task
-	err := s.view(func(tx *bolt.Tx) error { return getTask(tx, id[:], &t) })
-	return t, err
+	var r row
+	err := s.call(func() (err error) {
+		r, err = s.readRow(id)
+		return err
+	})
+	return r.Task, err
 }
 
 // List returns the newest tasks, newest first: at most limit, and fewer when they
 // are very large.
 func (s *Store) List(limit int) ([]Task, error) {
-	found := []Task{}
-	err := s.view(func(tx *bolt.Tx) error {
-		found = found[:0]
-		bytesLeft := maxListBytes
-		cursor := tx.Bucket(orderBucket).Cursor()
-		for seq, id := cursor.Last(); seq != nil && len(found) < limit; seq, id = cursor.Prev() {
-			var t Task
-			if err := getTask(tx, id, &t); err != nil {
-				return err
+	return s.readAll(func() (chosen []uuid.UUID) {
+		bytesLeft := int64(maxListBytes)
+		for _, id := range slices.Backward(s.inOrder()) {
+			bytesLeft -= s.index[id].size
+			if len(chosen) >= limit || bytesLeft < 0 && len(chosen) > 0 {
+				break
 			}
-			if bytesLeft -= len(t.Params) + len(t.Result); bytesLeft < 0 && len(found) > 0 {
-				return nil
-			}
-			found = append(found, t)
+			chosen = append(chosen, id)
 		}
-		return nil
+		return chosen
 	})
-	return found, err
 }
 
 // Unfinished returns the tasks that have not ended, in the order of submission.
 func (s *Store) Unfinished() ([]Task, error) {
-	var found []Task
-	err := s.view(func(tx *bolt.Tx) error {
-		found = found[:0]
-		return tx.Bucket(orderBucket).ForEach(func(_, id []byte) error {
-			var t Task
-			if err := getTask(tx, id, &t); err != nil {
+	return s.readAll(func() []uuid.UUID {
+		return slices.DeleteFunc(s.inOrder(), func(id uuid.UUID) bool { return s.index[id].status != Running })
+	})
+}
+
+// inOrder returns the ids of all tasks in the order of submission.
+func (s *Store) inOrder() []uuid.UUID {
+	return slices.SortedFunc(maps.Keys(s.index), func(a, b uuid.UUID) int { return cmp.Compare(s.index[a].seq, s.index[b].seq) })
+}
+
+// readAll returns the tasks that are chosen, without those whose files turn out to be
+// damaged.
+func (s *Store) readAll(choose func() []uuid.UUID) ([]Task, error) {
+	found := []Task{}
+	err := s.call(func() error {
+		for _, id := range choose() {
+			r, err := s.readRow(id)
+			if errors.Is(err, ErrNotFound) {
+				continue
+			}
+			if err != nil {
 				return err
 			}
-			if t.Status == Running {
-				found = append(found, t)
-			}
-			return nil
-		})
+			found = append(found, r.Task)
+		}
+		return nil
 	})
 	return found, err
 }
@@ -114,226 +110,123 @@ func (s *Store) Unfinished() ([]Task, error) {
 // Put writes the task as it is now and returns it with its place in the order. A
 // task without a place gets the last one. The checkpoint of a run goes with the run.
 func (s *Store) Put(t Task) (Task, error) {
-	err := s.update(func(tx *bolt.Tx) error { return s.putTask(tx, &t) })
+	err := s.call(func() error {
+		next := row{}
+		if t.Status == Running {
+			old, err := s.readRow(t.ID)
+			if err != nil && !errors.Is(err, ErrNotFound) {
+				return err
+			}
+			if t.Run == old.Task.Run {
+				next.Checkpoint = old.Checkpoint
+			}
+		}
+		if err := s.place(&t); err != nil {
+			return err
+		}
+		next.Task = t
+		if err := s.writeRow(next); err != nil || t.Status == Running {
+			return err
+		}
+		if s.finished++; s.finished >= collectEvery {
+			s.collect()
+		}
+		return nil
+	})
 	return t, err
 }
 
 // Delete forgets a task, or returns ErrNotFound.
 func (s *Store) Delete(id uuid.UUID) error {
-	return s.update(func(tx *bolt.Tx) error {
-		var t Task
-		if err := getTask(tx, id[:], &t); err != nil {
+	return s.call(func() error {
+		if _, ok := s.index[id]; !ok {
+			return ErrNotFound
+		}
+		if err := s.opts.writer.Remove(s.path(rowName(id))); err != nil {
+			s.loaded = false // it may be gone all the same
 			return err
 		}
-		return deleteTask(tx, t.ID[:], t.Seq)
+		delete(s.index, id)
+		return nil
 	})
 }
 
 // SaveCheckpoint makes durable how far a run has come. It writes the task too if
 // the store has lost it, which happens when a damaged file was moved aside.
 func (s *Store) SaveCheckpoint(t Task, data json.RawMessage) error {
-	return s.update(func(tx *bolt.Tx) error {
-		if tx.Bucket(tasksBucket).Get(t.ID[:]) == nil {
-			if err := s.putTask(tx, &t); err != nil {
-				return err
-			}
+	return s.call(func() error {
+		r, err := s.readRow(t.ID)
+		if errors.Is(err, ErrNotFound) {
+			err = s.place(&t)
+			r = row{Task: t}
 		}
-		return putRow(tx, checkpointsBucket, t.ID[:], checkpoint{Run: t.Run, Data: data})
+		if err != nil {
+			return err
+		}
+		r.Checkpoint = &checkpoint{Run: t.Run, Data: data}
+		return s.writeRow(r)
 	})
 }
 
 // LoadCheckpoint returns how far this run has come, or ErrNotFound.
 func (s *Store) LoadCheckpoint(id uuid.UUID, run int) (json.RawMessage, error) {
-	var c checkpoint
-	err := s.view(func(tx *bolt.Tx) error {
-		if err := get(tx, checkpointsBucket, id[:], &c); err != nil {
+	var data json.RawMessage
+	err := s.call(func() error {
+		r, err := s.readRow(id)
+		if err != nil {
 			return err
 		}
-		if c.Run != run {
+		if r.Checkpoint == nil || r.Checkpoint.Run != run {
 			return ErrNotFound
 		}
+		data = r.Checkpoint.Data
 		return nil
 	})
-	return c.Data, err
+	return data, err
 }
 
-func (s *Store) putTask(tx *bolt.Tx, t *Task) error {
-	var old Task
-	switch err := getTask(tx, t.ID[:], &old); {
-	case err == nil:
-		if t.Seq != old.Seq {
-			if err := tx.Bucket(orderBucket).Delete(orderKey(old.Seq)); err != nil {
-				return err
-			}
+// place gives a task its place in the order. One that was lost with its file keeps
+// its place, unless another has taken it. The number rises also when the task cannot
+// be written: a write that failed may have happened.
+func (s *Store) place(t *Task) error {
+	if t.Seq == 0 || s.taken(*t) {
+		s.last = max(s.last, s.after.Load()) + 1
+		t.Seq = s.last
+	}
+	s.last = max(s.last, t.Seq)
+	return s.reserve()
+}
+
+// taken tells whether another task has the place of this one.
+func (s *Store) taken(t Task) bool {
+	for id, e := range s.index {
+		if e.seq == t.Seq && id != t.ID {
+			return true
 		}
-	case !errors.Is(err, ErrNotFound):
-		return err
 	}
-	if err := s.place(tx, t); err != nil {
-		return err
-	}
-	if t.Run != old.Run || t.Status != Running {
-		if err := tx.Bucket(checkpointsBucket).Delete(t.ID[:]); err != nil {
-			return err
-		}
-	}
-	if err := tx.Bucket(orderBucket).Put(orderKey(t.Seq), t.ID[:]); err != nil {
-		return err
-	}
-	if err := putRow(tx, tasksBucket, t.ID[:], t); err != nil {
-		return err
-	}
-	if t.Status == Running {
-		return nil
-	}
-	if s.finished++; s.finished < collectEvery {
-		return nil
-	}
-	return s.collect(tx)
+	return false
 }
 
-// place gives a task its place in the order. One that comes from a file that was
-// moved aside keeps its place, if nobody has taken it in the fresh one.
-func (s *Store) place(tx *bolt.Tx, t *Task) error {
-	order := tx.Bucket(orderBucket)
-	if err := order.SetSequence(max(order.Sequence(), s.after.Load())); err != nil {
-		return err
-	}
-	if taken := order.Get(orderKey(t.Seq)); t.Seq == 0 || taken != nil && !bytes.Equal(taken, t.ID[:]) {
-		seq, err := order.NextSequence()
-		t.Seq = seq
-		return err
-	}
-	return order.SetSequence(max(order.Sequence(), t.Seq))
-}
-
-// collect forgets finished tasks that are too many, too old or too large.
-func (s *Store) collect(tx *bolt.Tx) error {
+// collect forgets finished tasks that are too many, too old or too large. What cannot
+// be removed, or comes back after a crash, is collected another time.
+func (s *Store) collect() {
 	s.finished = 0
 	oldest := s.opts.Clock.Now().Add(-s.opts.MaxAge)
 	kept, size := 0, int64(0)
-	var drop []Task
-	cursor := tx.Bucket(orderBucket).Cursor()
-	for seq, id := cursor.Last(); seq != nil; seq, id = cursor.Prev() {
-		var t Task
-		if err := getTask(tx, id, &t); err != nil {
-			return err
-		}
-		if t.Status == Running {
+	for _, id := range slices.Backward(s.inOrder()) {
+		e := s.index[id]
+		if e.status == Running {
 			continue
 		}
 		kept++
-		size += int64(len(t.Params) + len(t.Result))
-		if kept > s.opts.Keep || size > s.opts.MaxBytes || t.CompletedAt.Before(oldest) {
-			drop = append(drop, Task{ID: t.ID, Seq: t.Seq})
+		size += e.size
+		if kept <= s.opts.Keep && size <= s.opts.MaxBytes && !e.completedAt.Before(oldest) {
+			continue
 		}
-	}
-	for _, t := range drop {
-		if err := deleteTask(tx, t.ID[:], t.Seq); err != nil {
-			return err
+		if err := os.Remove(s.path(rowName(id))); err != nil {
+			s.opts.Log.Error("An old task cannot be removed", "task", id, "error", err)
+			continue
 		}
+		delete(s.index, id)
 	}
-	return nil
-}
-
-// prepare makes the buckets of a new file, and reads every row of an old one once:
-// bbolt has no checksums of its own below the meta pages.
-func prepare(db *bolt.DB) error {
-	fresh := false
-	err := db.View(func(tx *bolt.Tx) error {
-		if fresh = tx.Bucket(tasksBucket) == nil; fresh {
-			return nil
-		}
-		return verify(tx)
-	})
-	if errors.Is(err, ErrNotFound) {
-		err = fmt.Errorf("%w: a row is missing", errDamaged)
-	}
-	if err != nil || !fresh {
-		return err
-	}
-	return db.Update(func(tx *bolt.Tx) error {
-		for _, name := range [][]byte{tasksBucket, orderBucket, checkpointsBucket} {
-			if _, err := tx.CreateBucket(name); err != nil {
-				return fmt.Errorf("%w: %w", errDamaged, err)
-			}
-		}
-		return nil
-	})
-}
-
-func verify(tx *bolt.Tx) error {
-	if tx.Bucket(orderBucket) == nil || tx.Bucket(checkpointsBucket) == nil {
-		return fmt.Errorf("%w: a bucket is missing", errDamaged)
-	}
-	rows, places := 0, 0
-	err := tx.Bucket(tasksBucket).ForEach(func(id, _ []byte) error {
-		rows++
-		var t Task
-		if err := getTask(tx, id, &t); err != nil {
-			return err
-		}
-		if !bytes.Equal(t.ID[:], id) || !bytes.Equal(tx.Bucket(orderBucket).Get(orderKey(t.Seq)), id) {
-			return fmt.Errorf("%w: task %s is not in its place", errDamaged, t.ID)
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	err = tx.Bucket(orderBucket).ForEach(func(_, _ []byte) error { places++; return nil })
-	if err != nil {
-		return err
-	}
-	if places != rows {
-		return fmt.Errorf("%w: %d tasks have %d places in the order", errDamaged, rows, places)
-	}
-	return tx.Bucket(checkpointsBucket).ForEach(func(id, _ []byte) error {
-		var c checkpoint
-		return get(tx, checkpointsBucket, id, &c)
-	})
-}
-
-func deleteTask(tx *bolt.Tx, id []byte, seq uint64) error {
-	return errors.Join(
-		tx.Bucket(tasksBucket).Delete(id),
-		tx.Bucket(checkpointsBucket).Delete(id),
-		tx.Bucket(orderBucket).Delete(orderKey(seq)))
-}
-
-func orderKey(seq uint64) []byte {
-	return binary.BigEndian.AppendUint64(nil, seq)
-}
-
-func getTask(tx *bolt.Tx, id []byte, t *Task) error {
-	return get(tx, tasksBucket, id, t)
-}
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-// get reads a row, which is a checksum and JSON.
-func get(tx *bolt.Tx, bucket, key []byte, into any) error {
-	row := tx.Bucket(bucket).Get(key)
-	if row == nil {
-		return ErrNotFound
-	}
-	if len(row) < 4 || binary.BigEndian.Uint32(row) != crc32.Checksum(row[4:], castagnoli) {
-		return fmt.Errorf("%w: a row of %s has a wrong checksum", errDamaged, bucket)
-	}
-	if err := json.Unmarshal(row[4:], into); err != nil {
-		return fmt.Errorf("%w: a row of %s: %w", errDamaged, bucket, err)
-	}
-	return nil
-}
-
-func putRow(tx *bolt.Tx, bucket, key []byte, from any) error {
-	// What was submitted is compared with what is kept: "<" stays "<".
-	row := bytes.NewBuffer(make([]byte, 4))
-	encoder := json.NewEncoder(row)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(from); err != nil {
-		return err
-	}
-	binary.BigEndian.PutUint32(row.Bytes(), crc32.Checksum(row.Bytes()[4:], castagnoli))
-	return tx.Bucket(bucket).Put(key, row.Bytes())
 }

@@ -27,8 +27,11 @@ func (w *world) tree() map[string]string {
 	out := map[string]string{}
 	err := filepath.WalkDir(string(w.home), func(path string, entry fs.DirEntry, err error) error {
 		name, _ := filepath.Rel(string(w.home), path)
-		if err != nil || name == ".sei-sidecar/tasks.db" || name == ".sei-sidecar/approval.json" || name == ".sei-sidecar/hold.json" {
+		if err != nil || name == ".sei-sidecar/approval.json" || name == ".sei-sidecar/hold.json" {
 			return err
+		}
+		if name == ".sei-sidecar/tasks" {
+			return filepath.SkipDir
 		}
 		if entry.IsDir() {
 			out[name+"/"] = ""

@@ -288,7 +288,7 @@ func (w *world) live(m *mortal, options ...option) *life {
 // loseTasks removes all that the sidecar knew of tasks.
 func (w *world) loseTasks() {
 	w.t.Helper()
-	if err := os.RemoveAll(filepath.Join(string(w.home), ".sei-sidecar", "tasks.db")); err != nil {
+	if err := os.RemoveAll(filepath.Join(string(w.home), ".sei-sidecar", "tasks")); err != nil {
 		w.t.Fatal(err)
 	}
 }
