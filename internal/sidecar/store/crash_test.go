@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -292,5 +293,54 @@ func TestFilesOfOthers(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(dir2, "tasks", name)); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// A deletion that is not durable is told neither as done nor as undone.
+func TestADeletionThatFails(t *testing.T) {
+	failure := errors.New("input/output error")
+	broken := false
+	s := open(t, t.TempDir(), Options{writer: durable.Writer{Fault: func(step string) error {
+		if broken && step == "sync directory" {
+			return failure
+		}
+		return nil
+	}}})
+	task := put(t, s, Task{Status: Running, Run: 1})
+	broken = true
+	if err := s.Delete(task.ID); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("deleted with %v", err)
+	}
+	if _, err := s.Get(task.ID); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("it is told: %v", err)
+	}
+	broken = false
+	if err := s.Delete(task.ID); !errors.Is(err, ErrNotFound) {
+		t.Errorf("deleted again with %v", err)
+	}
+}
+
+// All files are lost while a task runs, and another takes its place. It comes back
+// behind that one.
+func TestATaskThatLostItsPlace(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, Options{})
+	lost := put(t, s, Task{Status: Running, Run: 1})
+	if err := errors.Join(s.Close(), os.RemoveAll(filepath.Join(dir, "tasks"))); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, dir, Options{})
+	other := put(t, s, Task{Status: Running, Run: 1})
+	if other.Seq != lost.Seq {
+		t.Fatalf("the places are %d and %d", other.Seq, lost.Seq)
+	}
+	if err := s.SaveCheckpoint(lost, raw(`1`)); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := unfinished(t, s), []uuid.UUID{other.ID, lost.ID}; !slices.Equal(got, want) {
+		t.Errorf("unfinished: %v, want %v", got, want)
+	}
+	if got, err := s.Get(lost.ID); err != nil || got.Seq <= other.Seq {
+		t.Errorf("it came back in place %d, %v", got.Seq, err)
 	}
 }

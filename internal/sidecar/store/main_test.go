@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 	// A thousand files are made durable here, and no test pulls the plug: in memory it
 	// takes a fraction of the time.
 	if _, err := os.Stat("/dev/shm"); err == nil {
-		if err := os.Setenv("TMPDIR", "/dev/shm"); err != nil { //nolint:usetesting // it is for all tests
+		if err := os.Setenv("TMPDIR", "/dev/shm"); err != nil {
 			panic(err)
 		}
 	}
