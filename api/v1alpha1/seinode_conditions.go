@@ -26,6 +26,9 @@ const (
 	// ConditionUpgradeHalted is True while seid is stopped at the height of an
 	// upgrade that its image does not have, or gets no block there.
 	ConditionUpgradeHalted ConditionType = "UpgradeHalted"
+	// ConditionSidecarHealthy is False while the sidecar tells of a problem that a person
+	// should know of; the reason is the sidecar's own. Nothing is decided by it.
+	ConditionSidecarHealthy ConditionType = "SidecarHealthy"
 )
 
 // SeiNodeConditions are all conditions of a SeiNode, in the order in which they
@@ -35,6 +38,7 @@ var SeiNodeConditions = []ConditionType{
 	ConditionNodeUpdateInProgress, ConditionSidecarReady, ConditionPaused, ConditionHeld,
 	ConditionDataVolumeReady, ConditionSigningKeyReady, ConditionNodeKeyReady,
 	ConditionOperatorKeyringReady, ConditionStateSyncReady, ConditionUpgradeHalted,
+	ConditionSidecarHealthy,
 }
 
 // Reasons of Ready, Reconciling and Stalled.
@@ -139,6 +143,14 @@ const (
 	ReasonNoPod ConditionReason = "NoPod"
 	// ReasonPodStarting: the pod is coming up; its sidecar is not due yet.
 	ReasonPodStarting ConditionReason = "PodStarting"
+)
+
+// Reasons of SidecarHealthy, beside those that the sidecar gives.
+const (
+	// ReasonNoProblems: the sidecar tells of no problem.
+	ReasonNoProblems ConditionReason = "NoProblems"
+	// ReasonSidecarProblem: it tells of one whose name cannot be a reason.
+	ReasonSidecarProblem ConditionReason = "SidecarProblem"
 )
 
 // ReasonStopping is the reason of Paused while the pod is still there.

@@ -42,7 +42,7 @@ func conditions(in Input) []metav1.Condition {
 	} {
 		all = append(all, keyReady(in, key.condition, key.kind))
 	}
-	return append(all, stateSync(in), upgradeHalted(in))
+	return append(all, stateSync(in), upgradeHalted(in), sidecarHealthy(in))
 }
 
 func reconciling(in Input, ready verdict) metav1.Condition {

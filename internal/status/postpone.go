@@ -37,7 +37,11 @@ func essence(status *v1alpha1.SeiNodeStatus) *v1alpha1.SeiNodeStatus {
 	rest := status.DeepCopy()
 	rest.CurrentImage, rest.CurrentSidecarImage, rest.PodTemplateHash = "", "", ""
 	rest.Conditions = slices.DeleteFunc(rest.Conditions, func(c metav1.Condition) bool {
-		return c.Type == string(v1alpha1.ConditionDataVolumeReady) || c.Type == string(v1alpha1.ConditionSidecarReady)
+		switch v1alpha1.ConditionType(c.Type) {
+		case v1alpha1.ConditionDataVolumeReady, v1alpha1.ConditionSidecarReady, v1alpha1.ConditionSidecarHealthy:
+			return true
+		}
+		return false
 	})
 	return rest
 }

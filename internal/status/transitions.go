@@ -17,7 +17,7 @@ func Transitions(before, after *v1alpha1.SeiNodeStatus) []scope.Event {
 	for _, found := range []*scope.Event{
 		planEnded(before, after), planStarted(before, after), tracked(before, after), updateWaits(before, after), readyChanged(before, after),
 		fellIntoTrouble(before, after, v1alpha1.ConditionSigningKeyReady), fellIntoTrouble(before, after, v1alpha1.ConditionNodeKeyReady),
-		fellIntoTrouble(before, after, v1alpha1.ConditionDataVolumeReady),
+		fellIntoTrouble(before, after, v1alpha1.ConditionDataVolumeReady), problemCame(before, after),
 	} {
 		if found != nil {
 			events = append(events, *found)

@@ -28,6 +28,14 @@ const (
 	ReasonCallerUnknown  = "CallerUnknown"
 )
 
+// Reasons of problems that pass by themselves while a node is brought up or changed. There
+// are others.
+const (
+	ProblemSupervisorUnreachable = "SupervisorUnreachable"
+	ProblemNotAsWanted           = "SeidNotAsWanted"
+	ProblemApprovalOfAnother     = "ApprovalOfAnotherNode"
+)
+
 // Reasons that the access proxy gives for refusing a call, in the same shape.
 const (
 	ReasonUnauthenticated    = "Unauthenticated"

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"k8s.io/utils/clock"
+
+	"github.com/sei-operator/sei-operator/internal/sidecar/api"
 )
 
 // ErrHeldLater is the answer to a release that is older than a hold.
@@ -27,7 +29,7 @@ var ErrHeld = errors.New("the node is held; release the hold first")
 // Reasons of problems.
 const (
 	ReasonApprovalUnreadable = "ApprovalUnreadable"
-	ReasonApprovalOfAnother  = "ApprovalOfAnotherNode"
+	ReasonApprovalOfAnother  = api.ProblemApprovalOfAnother
 	ReasonHoldUnreadable     = "HoldUnreadable"
 )
 

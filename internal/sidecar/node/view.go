@@ -15,8 +15,8 @@ import (
 
 // Reasons of problems.
 const (
-	ReasonSupervisorUnreachable = "SupervisorUnreachable"
-	ReasonNotAsWanted           = "SeidNotAsWanted"
+	ReasonSupervisorUnreachable = api.ProblemSupervisorUnreachable
+	ReasonNotAsWanted           = api.ProblemNotAsWanted
 	ReasonConfigUnreadable      = "ConfigurationUnreadable"
 	ReasonConfigNotApplied      = "ConfigurationNotApplied"
 	ReasonConfigNotKnown        = "ConfigurationNotKnown"
@@ -87,7 +87,8 @@ func (n *Node) problems() []api.Problem {
 		if n.state.UnsafeBecause != "" {
 			because = fmt.Sprintf("; stopping is not safe now: %s", n.state.UnsafeBecause)
 		}
-		add(ReasonNotAsWanted, "%s for %s now%s", n.doing, took.Round(time.Second), because)
+		// Not for how long: the operator writes it down, and would do so again and again.
+		add(ReasonNotAsWanted, "%s since %s%s", n.doing, n.since.UTC().Format(time.RFC3339), because)
 	}
 	if n.unconfigured != nil {
 		add(ReasonConfigNotApplied, "the newest configuration is not applied: %v", n.unconfigured)

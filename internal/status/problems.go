@@ -1,0 +1,69 @@
+package status
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/sei-operator/sei-operator/api/v1alpha1"
+	"github.com/sei-operator/sei-operator/internal/scope"
+	"github.com/sei-operator/sei-operator/internal/sidecar/api"
+)
+
+// passing are problems that come and go with every plan, and toldElsewhere those that the
+// kubelet tells of sooner: a container that starts has no supervisor for a moment.
+var (
+	passing       = map[string]bool{api.ProblemApprovalOfAnother: true, api.ProblemNotAsWanted: true}
+	toldElsewhere = map[string]bool{api.ProblemSupervisorUnreachable: true}
+)
+
+// validReason is what the API server takes as the reason of a condition.
+var validReason = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`)
+
+// sidecarHealthy shows what a sidecar says a person should know of. Nothing is decided by
+// it. What a sidecar said last holds while it is silent.
+func sidecarHealthy(in Input) metav1.Condition {
+	kind := v1alpha1.ConditionSidecarHealthy
+	if !in.Seen.Sidecar.Connected {
+		if before := lastKnown(in, kind); before != nil {
+			return *before
+		}
+		return condition(kind, metav1.ConditionUnknown, v1alpha1.ReasonWaiting, "The sidecar was not heard of yet.")
+	}
+	var reason v1alpha1.ConditionReason
+	var messages []string
+	for _, problem := range in.Seen.Sidecar.Status.Problems {
+		if toldElsewhere[problem.Reason] || passing[problem.Reason] && in.Node.Status.Plan != nil {
+			continue
+		}
+		if reason == "" {
+			reason = reasonOf(problem)
+		}
+		messages = append(messages, fmt.Sprintf("%s: %s", problem.Reason, strings.TrimSuffix(problem.Message, ".")))
+	}
+	if reason == "" {
+		return condition(kind, metav1.ConditionTrue, v1alpha1.ReasonNoProblems, "The sidecar tells of no problem.")
+	}
+	return condition(kind, metav1.ConditionFalse, reason, strings.Join(messages, ". ")+".")
+}
+
+// reasonOf is the reason of a problem. A newer sidecar may have any.
+func reasonOf(problem api.Problem) v1alpha1.ConditionReason {
+	if !validReason.MatchString(problem.Reason) {
+		return v1alpha1.ReasonSidecarProblem
+	}
+	return v1alpha1.ConditionReason(problem.Reason)
+}
+
+// problemCame tells of a problem that was not there before.
+func problemCame(before, after *v1alpha1.SeiNodeStatus) *scope.Event {
+	kind := string(v1alpha1.ConditionSidecarHealthy)
+	was, is := meta.FindStatusCondition(before.Conditions, kind), meta.FindStatusCondition(after.Conditions, kind)
+	if is == nil || is.Status != metav1.ConditionFalse || was != nil && was.Reason == is.Reason {
+		return nil
+	}
+	return told(true, is.Reason, "%s", is.Message)
+}
