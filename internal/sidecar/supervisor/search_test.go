@@ -34,6 +34,12 @@ func TestASearchForSnapshotsMayBeStopped(t *testing.T) {
 	if state.SnapshotSearch == nil || !state.SnapshotSearch.Equal(*began) {
 		t.Errorf("it searches since %s, not %s", state.SnapshotSearch, began)
 	}
+	// The next look at it changes nothing.
+	r.current.mu.Lock()
+	c := r.current.child
+	seen := r.current.observation(c, c.settings)
+	r.current.mu.Unlock()
+	r.current.learn(c, seen)
 	state, err := r.client.Stop(t.Context(), StopRequest{Instance: state.Instance})
 	if err != nil || state.PID != 0 || state.SnapshotSearch != nil {
 		t.Errorf("%+v, %v", state, err)
