@@ -150,6 +150,9 @@ func (w *world) supervise() {
 		s := supervisor.New(supervisor.Config{
 			Socket: filepath.Join(string(w.home), "socket"), Home: string(w.home), Command: []string{"seid", "start"}, Env: []string{},
 			Clock: w.clock, Launcher: c, Dial: w.dialSeid, Signals: signals,
+			// Probes alone would be a third of the work, and nothing here depends on how soon
+			// they see an answer.
+			Timing: supervisor.Timing{Poll: time.Second},
 			Listen: func(context.Context) (net.Listener, func(), error) {
 				w.mu.Lock()
 				defer w.mu.Unlock()
