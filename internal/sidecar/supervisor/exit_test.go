@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sei-operator/sei-operator/internal/seid"
 	"github.com/sei-operator/sei-operator/test/fakeseid"
 )
 
@@ -304,6 +305,7 @@ func TestOutputThatNobodyReadsHidesNothing(t *testing.T) {
 
 func TestCauseOf(t *testing.T) {
 	upgrade := &Upgrade{Name: "v7", Height: 1}
+	tooNew, elsewhere := &seid.FatalLine{Reason: seid.TooNew}, &seid.FatalLine{Reason: seid.SignedElsewhere}
 	for _, c := range []struct {
 		evidence evidence
 		want     Cause
@@ -318,6 +320,11 @@ func TestCauseOf(t *testing.T) {
 		{evidence{code: 1, ruined: true}, VolumeRuined},
 		{evidence{code: 0, ruined: true}, Crashed},
 		{evidence{code: 1, ruined: true, asked: Requested}, Requested},
+		// Started again it would only end again, so that somebody asked it to end says less.
+		{evidence{code: 2, fatal: tooNew, asked: Requested}, BinaryTooNew},
+		{evidence{code: 0, fatal: tooNew, asked: Requested}, Requested},
+		{evidence{code: 2, fatal: elsewhere, asked: Requested}, Requested},
+		{evidence{code: 2, fatal: elsewhere}, SignedElsewhere},
 	} {
 		t.Run(fmt.Sprintf("%+v", c.evidence), func(t *testing.T) {
 			if got := causeOf(c.evidence); got != c.want {
