@@ -147,12 +147,10 @@ func (w Writer) Remove(path string) error {
 // MkdirAll makes a directory and its parents. Its name is made durable also where it is
 // there already: whoever made it may not have done so.
 func (w Writer) MkdirAll(path string, mode fs.FileMode) error {
-	return w.do("mkdir", func() error {
-		if err := os.MkdirAll(path, mode); err != nil {
-			return err
-		}
-		return Sync(filepath.Dir(path))
-	})
+	if err := w.do("mkdir", func() error { return os.MkdirAll(path, mode) }); err != nil {
+		return err
+	}
+	return w.do("sync parent", func() error { return Sync(filepath.Dir(path)) })
 }
 
 // SyncDirectory makes the names in a directory durable.

@@ -192,9 +192,9 @@ func TestTheOrderOfWriting(t *testing.T) {
 	must(t, c.Hold("t", "r", 1))
 	must(t, c.Release(Release{Sequence: 1}))
 	want := []string{
-		"mkdir", "create", "write", "sync file", "rename", "sync directory",
+		"mkdir", "sync parent", "create", "write", "sync file", "rename", "sync directory",
 		// A hold that is known may not be there, after a release that failed half way.
-		"mkdir", "create", "write", "sync file", "rename", "sync directory",
+		"mkdir", "sync parent", "create", "write", "sync file", "rename", "sync directory",
 		"remove", "sync directory",
 	}
 	if diff := cmp.Diff(want, steps); diff != "" {
@@ -204,7 +204,7 @@ func TestTheOrderOfWriting(t *testing.T) {
 
 func TestEveryStepMayFail(t *testing.T) {
 	full := errors.New("no space left on device")
-	for _, failing := range []string{"mkdir", "create", "write", "sync file", "rename", "sync directory", "remove"} {
+	for _, failing := range []string{"mkdir", "sync parent", "create", "write", "sync file", "rename", "sync directory", "remove"} {
 		t.Run(failing, func(t *testing.T) {
 			dir := t.TempDir()
 			c := open(t, dir)

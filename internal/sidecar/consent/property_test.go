@@ -37,7 +37,7 @@ type history struct {
 // fail makes a step of the next write fail, or none.
 func (h *history) fail(t *rapid.T) {
 	failing := rapid.SampledFrom([]string{
-		"", "", "", "mkdir", "create", "write", "sync file", "rename", "sync directory", "remove",
+		"", "", "", "mkdir", "sync parent", "create", "write", "sync file", "rename", "sync directory", "remove",
 	}).Draw(t, "failing")
 	h.Consent.dir.Fault = func(step string) error {
 		if step == failing {

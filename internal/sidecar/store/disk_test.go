@@ -120,7 +120,7 @@ func TestAReadOnlyFileSystem(t *testing.T) {
 	dir := t.TempDir()
 	readOnly := false
 	options := Options{writer: durable.Writer{Fault: func(step string) error {
-		if readOnly && step != "mkdir" && step != "sync directory" { // those need no space, and change nothing here
+		if readOnly && step != "mkdir" && step != "sync parent" && step != "sync directory" { // those need no space, and change nothing here
 			return &os.PathError{Op: step, Path: dir, Err: syscall.EROFS}
 		}
 		return nil
