@@ -160,6 +160,16 @@ const (
 // drainTimeout is how long a reconcile may take to come to an end at a shutdown.
 const drainTimeout = 10 * time.Second
 
+// leaderElection are the options of the manager about that.
+func leaderElection(c Config) manager.Options {
+	return manager.Options{
+		LeaderElection: c.LeaderElection, LeaderElectionID: "sei-operator", LeaderElectionNamespace: c.Namespace,
+		// Whoever comes next need not wait for the lease to run out.
+		LeaderElectionReleaseOnCancel: true,
+		LeaseDuration:                 new(leaseDuration), RenewDeadline: new(renewDeadline), RetryPeriod: new(retryPeriod),
+	}
+}
+
 func newManager(ctx context.Context, config *rest.Config, c Config) (manager.Manager, error) {
 	scheme, err := kube.NewScheme()
 	if err != nil {
@@ -173,14 +183,11 @@ func newManager(ctx context.Context, config *rest.Config, c Config) (manager.Man
 		cached.DefaultNamespaces = map[string]cache.Config{c.WatchNamespace: {}}
 		kube.AlsoSecretsOf(cached, c.WatchNamespace, c.Namespace)
 	}
-	m, err := manager.New(config, manager.Options{
-		Scheme: scheme, Cache: cached, Client: client.Options{Cache: kube.ClientCacheOptions()},
-		Logger: c.Log, Metrics: server.Options{BindAddress: c.MetricsAddress}, HealthProbeBindAddress: c.HealthAddress,
-		LeaderElection: c.LeaderElection, LeaderElectionID: "sei-operator", LeaderElectionNamespace: c.Namespace,
-		// Whoever comes next need not wait for the lease to run out.
-		LeaderElectionReleaseOnCancel: true, GracefulShutdownTimeout: new(drainTimeout),
-		LeaseDuration: new(leaseDuration), RenewDeadline: new(renewDeadline), RetryPeriod: new(retryPeriod),
-	})
+	options := leaderElection(c)
+	options.Scheme, options.Cache, options.Client = scheme, cached, client.Options{Cache: kube.ClientCacheOptions()}
+	options.Logger, options.Metrics, options.HealthProbeBindAddress = c.Log, server.Options{BindAddress: c.MetricsAddress}, c.HealthAddress
+	options.GracefulShutdownTimeout = new(drainTimeout)
+	m, err := manager.New(config, options)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the API server: %w", err)
 	}

@@ -87,7 +87,7 @@ func TestChaos(t *testing.T) {
 
 // begin brings up the operator, the chain and a fleet.
 func begin(ctx context.Context, cluster *live.Cluster) (*chaos, error) {
-	if err := cluster.InstallOperator(ctx); err != nil {
+	if err := cluster.InstallOperator(ctx, false); err != nil {
 		return nil, err
 	}
 	chain, err := cluster.NewChain(ctx, "chaos", 4)

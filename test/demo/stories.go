@@ -33,10 +33,7 @@ func (d *demo) stories() []story {
 }
 
 func (d *demo) operator(ctx context.Context) error {
-	if err := d.cluster.InstallOperator(ctx); err != nil {
-		return err
-	}
-	if err := d.cluster.InstallPolicies(ctx); err != nil {
+	if err := d.cluster.InstallOperator(ctx, true); err != nil {
 		return err
 	}
 	d.say("the operator is at work in the namespace %s", live.OperatorNamespace)

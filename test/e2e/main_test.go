@@ -53,7 +53,7 @@ func run(m *testing.M) int {
 		os.Exit(1)
 	})()
 	code := 1
-	if err := shared.InstallOperator(ctx); err != nil {
+	if err := shared.InstallOperator(ctx, false); err != nil {
 		fmt.Fprintf(os.Stderr, "installing the operator: %v\n", err)
 	} else {
 		code = m.Run()

@@ -40,26 +40,31 @@ const (
 	imageStateSize = "sei-operator.lab/state-size:1"
 )
 
+// manifests are the parts of config/ in the order in which the README installs them. The
+// policies come before the operator: nothing that it makes is ever without them.
+func manifests(policies bool) []string {
+	parts := []string{"crd/*", "rbac/*", "access/people"}
+	if policies {
+		parts = append(parts, "access/policy")
+	}
+	return append(parts, "access/proxy", "operator/*")
+}
+
 // InstallOperator installs what config/ ships, with the images of this tree, and waits
-// until the operator is at work.
-func (c *Cluster) InstallOperator(ctx context.Context) error {
+// until the operator is at work. The policies keep people from deleting a validator by
+// accident; tests that delete validators by the dozen do without.
+func (c *Cluster) InstallOperator(ctx context.Context, policies bool) error {
 	// One that is there already may be of the tree as it was: the name of its image is the
 	// same, so nothing else would replace it.
 	if err := client.IgnoreNotFound(c.StopOperator(ctx)); err != nil {
 		return err
 	}
-	for _, part := range []string{"crd/*", "rbac/*", "access/people", "access/proxy", "operator/*"} {
+	for _, part := range manifests(policies) {
 		if err := c.install(ctx, part, "registry.example.com/sei/", "sei-operator.lab/"); err != nil {
 			return err
 		}
 	}
 	return c.OperatorAtWork(ctx)
-}
-
-// InstallPolicies installs what keeps people from deleting a validator by accident, as the
-// README does. Tests that delete validators by the dozen do without.
-func (c *Cluster) InstallPolicies(ctx context.Context) error {
-	return c.install(ctx, "access/policy", "", "")
 }
 
 // install applies manifests of config/, with something else in the place of what they say.
