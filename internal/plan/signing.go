@@ -2,7 +2,6 @@ package plan
 
 import (
 	"slices"
-	"strconv"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -45,11 +44,9 @@ func RecordSigned(in Input) Recording {
 	}
 	height, guard := *status.SignHeight, signing.Reason(status.SignGuard.Reason)
 	if accepted := acceptedSignState(in.Node); accepted != nil {
-		// Once: the same annotation does not accept what the volume is put back to later.
-		// The Lease says so also after its node: the next one of the same manifest has the
-		// same annotation.
-		used := lease.Signed.Accepted != nil && *lease.Signed.Accepted == *accepted
-		if in.Seen.Sidecar.Connected && *accepted == height && guard != signing.Off && !used {
+		// The Lease says what is used up also after its node: the next one of the same manifest
+		// has the same annotation.
+		if in.Seen.Sidecar.Connected && *accepted == height && guard != signing.Off && !usedUp(lease.Signed, *accepted) {
 			return Recording{Lease: name, Record: SignRecord{Height: height, Volume: in.Seen.Claim.UID, Accepted: accepted}}
 		}
 	} else if lease.Signed.Accepted != nil {
@@ -98,15 +95,6 @@ func seidEnded(seid api.Seid) bool {
 	case api.SeidRunning, api.SeidStarting, api.SeidStopping:
 	}
 	return false
-}
-
-// acceptedSignState is the height of the sign state that a person accepts; nil: none.
-func acceptedSignState(node *v1alpha1.SeiNode) *int64 {
-	height, err := strconv.ParseInt(node.Annotations[v1alpha1.AnnotationAcceptSignState], 10, 64)
-	if err != nil || height < 0 {
-		return nil
-	}
-	return &height
 }
 
 // SigningEntry is what the pod is to be told of its signing key, which stands beside its
@@ -164,17 +152,6 @@ func ForgetsSigned(in Input, record SignRecord) bool {
 	return validator != nil && validator.SigningKey == nil &&
 		policy != nil && policy.DeletionPolicy == v1alpha1.DeletionPolicyDelete && policy.Import == nil &&
 		volume != nil && volume.UID == record.Volume
-}
-
-// stillAccepted is the height of the sign state that a person accepted and still accepts;
-// nil: none. A Lease outlives the annotation, and what was accepted once must not turn the
-// guard off for another node or volume.
-func stillAccepted(node *v1alpha1.SeiNode, record SignRecord) *int64 {
-	accepted := acceptedSignState(node)
-	if accepted == nil || record.Accepted == nil || *accepted != *record.Accepted || *accepted != record.Height {
-		return nil
-	}
-	return accepted
 }
 
 // ownsDocumentEntry tells whether the document is among what is ours of a ConfigMap.

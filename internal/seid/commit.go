@@ -97,7 +97,9 @@ func (c *Client) Commit(ctx context.Context, height int64) (Commit, error) {
 
 // Signed tells whether the commit proves that the key, in base64, signed at its
 // height on this chain. It is a proof because nobody but the holder of the key can
-// make the signature: whoever sent the commit needs not to be trusted.
+// make the signature: whoever sent the commit needs not to be trusted. A commit has one
+// vote of each validator, so one signature is verified at most: a start waits for it, and
+// a liar could send many.
 func (c Commit) Signed(chainID, publicKey string) bool {
 	key, err := base64.StdEncoding.DecodeString(publicKey)
 	if err != nil || len(key) != ed25519.PublicKeySize {
@@ -105,8 +107,8 @@ func (c Commit) Signed(chainID, publicKey string) bool {
 	}
 	address := addressOf(key)
 	for _, signature := range c.Signatures {
-		if strings.EqualFold(signature.Address, address) && ed25519.Verify(key, c.signBytes(chainID, signature), signature.Signature) {
-			return true
+		if len(signature.Signature) == ed25519.SignatureSize && strings.EqualFold(signature.Address, address) {
+			return ed25519.Verify(key, c.signBytes(chainID, signature), signature.Signature)
 		}
 	}
 	return false

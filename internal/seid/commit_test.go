@@ -67,6 +67,8 @@ func TestACommitProvesWhoSigned(t *testing.T) {
 		"claimed at another time":   {"atlantic-2", publicKeyOf(0), func(c *Commit) { c.Signatures[0].Time = time.Unix(1, 0) }, false},
 		"the signature of another":  {"atlantic-2", publicKeyOf(0), func(c *Commit) { c.Signatures[0].Signature = c.Signatures[3].Signature }, false},
 		"no signature":              {"atlantic-2", publicKeyOf(0), func(c *Commit) { c.Signatures[0].Signature = nil }, false},
+		"after one that is forged":  {"atlantic-2", publicKeyOf(0), func(c *Commit) { c.forge(make([]byte, 64)) }, false},
+		"after one that is none":    {"atlantic-2", publicKeyOf(0), func(c *Commit) { c.forge(make([]byte, 63)) }, true},
 		"an address without a vote": {"atlantic-2", publicKeyOf(2), func(c *Commit) { c.Signatures[2].Address = addressOf(mustDecode(publicKeyOf(2))) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -81,6 +83,14 @@ func TestACommitProvesWhoSigned(t *testing.T) {
 			}
 		})
 	}
+}
+
+// forge puts a vote in front that the first validator is said to have made. A liar can
+// send as many as fit into an answer, and each takes time to verify.
+func (c *Commit) forge(signature []byte) {
+	vote := c.Signatures[0]
+	vote.Signature = signature
+	c.Signatures = append([]CommitSignature{vote}, c.Signatures...)
 }
 
 func TestACommitOfAHeight(t *testing.T) {

@@ -198,12 +198,29 @@ func signedElsewhereMessage(in Input) string {
 	if why := status.SignGuard.Message; why != "" {
 		message += " " + why
 	}
-	message += " Stop the other signer for good: seid is tried again by itself."
 	// Without the height nothing is offered: a wrong one would accept another sign state later.
-	if status.SignHeight != nil {
-		message += fmt.Sprintf(" If there is none and the chain stands still, set %s=%d.", v1alpha1.AnnotationAcceptSignState, *status.SignHeight)
+	if status.SignHeight == nil {
+		return message + " Stop the other signer for good: seid is tried again by itself."
 	}
-	return message
+	return message + " " + acceptMessage(plan.SignStateAcceptance(in.Input, *status.SignHeight), *status.SignHeight)
+}
+
+// acceptMessage says how the sign state at this height is accepted, and what is wrong with
+// an annotation that should do it and does not.
+func acceptMessage(acceptance plan.Acceptance, height int64) string {
+	const annotation, stop = v1alpha1.AnnotationAcceptSignState, "Stop the other signer for good. If there is none: "
+	switch acceptance {
+	case plan.AcceptanceUnreadable:
+		return fmt.Sprintf(stop+"%s is not a height and does nothing, set it to %d.", annotation, height)
+	case plan.AcceptanceOfOther:
+		return fmt.Sprintf(stop+"%s has another height and does nothing, set it to %d.", annotation, height)
+	case plan.AcceptanceUsed:
+		return fmt.Sprintf(stop+"%s=%d counted once already, remove it and set it again.", annotation, height)
+	case plan.AcceptanceRecorded:
+		return fmt.Sprintf("%s=%d is recorded: seid is started with it as soon as the pod sees it.", annotation, height)
+	case plan.AcceptanceMissing:
+	}
+	return fmt.Sprintf("Stop the other signer for good: seid is tried again by itself. If there is none and the chain stands still, set %s=%d.", annotation, height)
 }
 
 func stateSync(in Input) metav1.Condition {

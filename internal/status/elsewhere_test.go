@@ -10,6 +10,49 @@ import (
 	"github.com/sei-operator/sei-operator/internal/signing"
 )
 
+// A way out that does nothing keeps a person busy while the validator is down.
+func TestAnAcceptanceThatDoesNothingIsNamed(t *testing.T) {
+	t.Parallel()
+	const height = 178123456
+	limits := signing.Limits{Doubted: height}
+	record := func(signed, accepted int64) plan.SignRecord {
+		return plan.SignRecord{Height: signed, Volume: "claim-uid", Accepted: &accepted}
+	}
+	for name, c := range map[string]struct {
+		annotation string
+		record     plan.SignRecord
+		want       string
+	}{
+		"nobody accepts":    {"", plan.SignRecord{}, "If there is none and the chain stands still, set sei.io/accept-sign-state=178123456."},
+		"not recorded yet":  {"178123456", plan.SignRecord{}, "If there is none and the chain stands still, set sei.io/accept-sign-state=178123456."},
+		"it was used":       {"178123456", record(height+9, height), "If there is none: sei.io/accept-sign-state=178123456 counted once already, remove it and set it again."},
+		"it is not read":    {"178123456", record(height, height), "sei.io/accept-sign-state=178123456 is recorded: seid is started with it as soon as the pod sees it."},
+		"another height":    {"178123455", plan.SignRecord{}, "If there is none: sei.io/accept-sign-state has another height and does nothing, set it to 178123456."},
+		"no height":         {"all", plan.SignRecord{}, "If there is none: sei.io/accept-sign-state is not a height and does nothing, set it to 178123456."},
+		"less than nothing": {"-1", plan.SignRecord{}, "If there is none: sei.io/accept-sign-state is not a height and does nothing, set it to 178123456."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in := running(validator, key(plan.SigningKey, plan.Key{PublicKey: "public"}), guarded, refusedToSign, notReadyPod)
+			status := &in.Seen.Sidecar.Status
+			status.SignHeight, status.SigningPublicKey, status.Approval.PublicKey = new(int64(height)), "public", "public"
+			status.SignGuard = api.SignGuard{Decided: true, Reason: string(limits.Guard(height)), Message: limits.Explain(height)}
+			in.Node.Annotations = map[string]string{}
+			if c.annotation != "" {
+				in.Node.Annotations[v1alpha1.AnnotationAcceptSignState] = c.annotation
+			}
+			in.Seen.Leases = map[string]plan.Lease{plan.Wishes(in.Input)[0].Name: {Holder: "node-uid", Signed: c.record}}
+			Set(in)
+			for _, kind := range []v1alpha1.ConditionType{v1alpha1.ConditionReady, v1alpha1.ConditionSigningKeyReady} {
+				got := find(t, in, kind).Message
+				if !strings.HasSuffix(got, c.want) || !strings.Contains(got, limits.Explain(height)) {
+					t.Errorf("%s does not end with %q: %s", kind, c.want, got)
+				}
+			}
+		})
+	}
+}
+
 // The message is cut where it is too long, and then a person lacks the number that decides.
 func TestWhoSignsElsewhereIsToldWithAllNumbers(t *testing.T) {
 	t.Parallel()
