@@ -25,6 +25,10 @@ type SignRecord struct {
 // recordEvery is how often a Lease is written for a validator that signs all the time.
 const recordEvery = 10 * time.Minute
 
+// acceptedEvery is how often a validator is looked at while what a person accepted waits
+// for the first signature: nothing else wakes the operator then. It writes nothing.
+const acceptedEvery = 15 * time.Second
+
 // Recording is what to write into the Lease of the signing key.
 type Recording struct {
 	// Lease is its name; empty: nothing is to be written.
@@ -47,7 +51,7 @@ func RecordSigned(in Input) Recording {
 		// The Lease says what is used up also after its node: the next one of the same manifest
 		// has the same annotation.
 		if in.Seen.Sidecar.Connected && *accepted == height && guard != signing.Off && !usedUp(lease.Signed, *accepted) {
-			return Recording{Lease: name, Record: SignRecord{Height: height, Volume: in.Seen.Claim.UID, Accepted: accepted}}
+			return Recording{Lease: name, Record: SignRecord{Height: height, Volume: in.Seen.Claim.UID, Accepted: accepted}, After: acceptedEvery}
 		}
 	} else if lease.Signed.Accepted != nil {
 		record := lease.Signed
@@ -56,9 +60,14 @@ func RecordSigned(in Input) Recording {
 	}
 	record := lease.Signed
 	record.Height, record.Volume = height, in.Seen.Claim.UID
-	first := lease.Signed.Height == 0 || lease.Signed.Volume != record.Volume
+	// The first signature under an acceptance uses it up, and until that is recorded a volume
+	// that is put back would be accepted again.
+	first := lease.Signed.Height == 0 || lease.Signed.Volume != record.Volume || usedUp(lease.Signed, lease.Signed.Height) && height > lease.Signed.Height
 	switch wait := recordEvery - in.Seen.Now.Sub(lease.Renewed); {
 	case !guard.Trusted() || height == 0 || height < lease.Signed.Height || height == lease.Signed.Height && !first:
+		if lease.Signed.Volume == record.Volume && stillAccepted(in.Node, lease.Signed) != nil {
+			return Recording{After: acceptedEvery}
+		}
 		return Recording{After: recordEvery}
 	case first, seidEnded(status.Seid), podGone(in), wait <= 0, wait > recordEvery: // or written by a clock that was ahead
 		return Recording{Lease: name, Record: record, After: recordEvery}
@@ -107,6 +116,9 @@ func SigningEntry(in Input) string {
 	}
 	before, err := signing.Parse([]byte(told))
 	wish, wants := keyWish(in, SigningKey)
+	if !wants {
+		wish, wants = keyOnVolume(in, before)
+	}
 	if wants && keepsKey(in, wish, before) {
 		wish = newWish(wish.Kind, in.Node.Spec.ChainID, before.PublicKey)
 		_, wants = in.Seen.Leases[wish.Name]
@@ -131,6 +143,18 @@ func SigningEntry(in Input) string {
 		return told
 	}
 	return known.Text()
+}
+
+// keyOnVolume is the key of a validator without a Secret while nobody can ask its sidecar:
+// the one that its pod was told of, if this node still has it. Otherwise the next pod would
+// be told of a tip and of witnesses from before a pause.
+func keyOnVolume(in Input, before signing.Known) (Wish, bool) {
+	validator := in.Node.Spec.Validator
+	if validator == nil || validator.SigningKey != nil || in.Seen.Sidecar.Connected || before.PublicKey == "" {
+		return Wish{}, false
+	}
+	wish := newWish(v1alpha1.ReservationSigningKey, in.Node.Spec.ChainID, before.PublicKey)
+	return wish, in.Seen.Leases[wish.Name].Holder == in.Node.UID
 }
 
 // keepsKey tells whether the pod is still to be told of the key that it was told of

@@ -75,6 +75,11 @@ func TestWhatAKeySignedIsRecordedNowAndThen(t *testing.T) {
 		"no height is accepted":           {in: signer(signed(4, signing.Behind), knows(here(9), often), acceptsSignState("all")), after: recordEvery},
 		"the annotation is gone":          {in: signer(signed(9, signing.Off), knows(with(9, 4), often)), want: new(here(9))},
 		"it signs on after it was accept": {in: signer(signed(9, signing.Off), knows(with(4, 4), seldom), acceptsSignState("4")), want: new(with(9, 4))},
+		"the first after it was accepted": {in: signer(signed(5, signing.Off), knows(with(4, 4), often), acceptsSignState("4")), want: new(with(5, 4))},
+		"the next soon after that":        {in: signer(signed(6, signing.Off), knows(with(5, 4), often), acceptsSignState("4")), after: recordEvery - often},
+		"it was accepted a moment ago":    {in: signer(signed(4, signing.Behind), knows(with(4, 4), often), acceptsSignState("4")), after: acceptedEvery},
+		"it was accepted, and starts":     {in: signer(signed(4, signing.Off), knows(with(4, 4), often), acceptsSignState("4")), after: acceptedEvery},
+		"accepted of another volume":      {in: signer(signed(4, signing.Doubted), knows(SignRecord{Height: 4, Volume: otherUID, Accepted: new(int64(4))}, often), acceptsSignState("4")), after: recordEvery},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -83,6 +88,16 @@ func TestWhatAKeySignedIsRecordedNowAndThen(t *testing.T) {
 				t.Errorf("got %+v, want %+v, after %s", got, c.want, c.after)
 			}
 		})
+	}
+}
+
+// Nothing wakes the operator when seid signs. As long as the acceptance is not used up, a
+// volume that is put back again would be accepted again.
+func TestAnAcceptanceIsLookedAtAgainSoon(t *testing.T) {
+	t.Parallel()
+	got := RecordSigned(signer(signed(4, signing.Behind), knows(SignRecord{Height: 9, Volume: claimUID}, time.Minute), acceptsSignState("4")))
+	if got.Lease == "" || got.After != acceptedEvery {
+		t.Errorf("%+v", got)
 	}
 }
 
@@ -160,6 +175,10 @@ func TestAPodIsToldWhatIsKnownOfItsKey(t *testing.T) {
 		"accepted, and the pod goes":            {signer(knows(SignRecord{Height: 6, Volume: claimUID}, 0), tells(base), otherKey, acceptsKey(otherPublicKey), onPod(endingPod)), signing.Known{PublicKey: otherPublicKey}},
 		"accepted, and the pod is approved":     {signer(knows(SignRecord{Height: 6, Volume: claimUID}, 0), tells(base), otherKey, acceptsKey(otherPublicKey), approvedWith(otherPublicKey, nodeID)), signing.Known{PublicKey: otherPublicKey}},
 		"not accepted, and the Lease is gone":   {signer(tells(base), otherKey, func(in *Input) { in.Seen.Leases = nil }), base},
+		"its own key, before it is scaled up":   {signer(ownKeys, knows(SignRecord{Height: 6, Volume: claimUID}, 0), tells(base), at(700), noPod, named()), signing.Known{PublicKey: publicKey, Height: 6, Vouched: true, Tip: 700, Witnesses: []string{"http://full.sei.svc:26657"}}},
+		"its own key, which another node has":   {signer(ownKeys, leasedTo(v1alpha1.ReservationSigningKey, publicKey, otherUID), tells(base), at(700), noPod), base},
+		"its own key, and the Lease is gone":    {signer(ownKeys, tells(base), at(700), noPod, func(in *Input) { in.Seen.Leases = nil }), base},
+		"its own key, and the pod has none yet": {signer(ownKeys, knows(SignRecord{Height: 6, Volume: claimUID}, 0), tells(base), at(700), podHas("", nodeID)), base},
 		"the Secret is gone":                    {signer(tells(base), key(SigningKey, Key{Problem: v1alpha1.ReasonSecretNotFound})), base},
 	} {
 		t.Run(name, func(t *testing.T) {
