@@ -19,9 +19,9 @@ type Definition struct {
 	// what nobody waits for any more must not happen out of the blue.
 	Deadline time.Duration
 	// Outlasts makes a run that has a checkpoint, and that the sidecar was away from, begin
-	// its deadline anew. It is for what must not be left half done. What was accepted and
-	// not begun must not happen out of the blue. A type that comes First is carried out in
-	// any case.
+	// its deadline anew, so that it can find out what became of its effect. When it is Late
+	// it may only do that. What was accepted and not begun must not happen out of the blue.
+	// A type that comes First is carried out in any case.
 	Outlasts bool
 	// Exclusive tasks run one at a time, in the order of submission. They are those
 	// that change the seid process or its files.
@@ -47,6 +47,10 @@ type Execution interface {
 	Sequence() uint64
 	// Resumed tells whether an earlier sidecar took this run.
 	Resumed() bool
+	// Late tells whether the deadline that the run had at its beginning has passed. A run
+	// that goes on after it (Outlasts) may find out and tell what became of it, and must
+	// begin nothing: nobody expects it any more.
+	Late() bool
 	// Payload is what Decode made of the params.
 	Payload() any
 	Log() *slog.Logger

@@ -128,7 +128,10 @@ func (x *execution) begin(ctx context.Context) error {
 // call runs the handler until it returns. It is never left behind: a task whose
 // handler still runs has not ended.
 func (x *execution) call(ctx context.Context) (result any, err error) {
-	remaining := x.remaining()
+	remaining, err := x.remaining()
+	if err != nil {
+		return nil, err
+	}
 	if remaining <= 0 {
 		x.cancel(errDeadline)
 		return nil, errDeadline
@@ -152,18 +155,28 @@ func (x *execution) call(ctx context.Context) (result any, err error) {
 
 // remaining is how long the handler may take. The deadline was set by a clock that may
 // have been put right since, so it is never more than one run is given.
-func (x *execution) remaining() time.Duration {
-	if x.resumed && (x.def.First || x.def.Outlasts && x.begun()) {
-		return x.def.Deadline
+func (x *execution) remaining() (time.Duration, error) {
+	anew := x.resumed && x.def.First
+	if x.resumed && x.def.Outlasts && !anew {
+		var err error
+		if anew, err = x.begun(); err != nil {
+			return 0, err
+		}
 	}
-	return min(x.task.Deadline.Sub(x.engine.now()), x.def.Deadline)
+	if anew {
+		return x.def.Deadline, nil
+	}
+	return min(x.task.Deadline.Sub(x.engine.now()), x.def.Deadline), nil
 }
 
 // begun tells whether the run has a checkpoint, which comes before its first effect. A
-// store that cannot tell now is asked again by the handler.
-func (x *execution) begun() bool {
+// store that cannot tell has not said yes: the run would begin after its deadline.
+func (x *execution) begun() (bool, error) {
 	_, err := x.engine.opts.Store.LoadCheckpoint(x.task.ID, x.task.Run)
-	return !errors.Is(err, store.ErrNotFound)
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, storeFailure(err)
 }
 
 // settle makes the end of the task durable, however long the store takes to accept
@@ -268,6 +281,8 @@ func (x *execution) Run() int { return x.task.Run }
 func (x *execution) Sequence() uint64 { return x.task.Seq }
 
 func (x *execution) Resumed() bool { return x.resumed }
+
+func (x *execution) Late() bool { return !x.engine.now().Before(x.task.Deadline) }
 
 func (x *execution) Payload() any { return x.payload }
 

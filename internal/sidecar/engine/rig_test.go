@@ -207,6 +207,13 @@ func (b *broken) Unfinished() ([]store.Task, error) {
 	return b.Store.Unfinished()
 }
 
+func (b *broken) LoadCheckpoint(id uuid.UUID, run int) (json.RawMessage, error) {
+	if err := b.check("load checkpoint"); err != nil {
+		return nil, err
+	}
+	return b.Store.LoadCheckpoint(id, run)
+}
+
 func breakable(b *broken) func(engine.Store) engine.Store {
 	return func(s engine.Store) engine.Store {
 		b.Store = s

@@ -117,6 +117,59 @@ func TestWhatOutlastsItsDeadline(t *testing.T) {
 	}
 }
 
+// Whether a run has begun is not known while the store cannot be read. A handler that was
+// called all the same could find no checkpoint, and begin a day late.
+func TestNobodyKnowsWhetherItHasBegun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, g, b := t.TempDir(), newGate(), &broken{}
+		slow := define("slow", g.run)
+		slow.Outlasts = true
+		r := start(t, dir, nil, slow)
+		id := r.submit(t, "slow", "")
+		<-g.entered
+		r.stop(t)
+		later(100 * long)
+		b.fail(func(op string) bool { return op == "load checkpoint" })
+		r = start(t, dir, breakable(b), slow)
+		if got := r.ended(t, id); got.Reason != api.ReasonStoreUnavailable || !got.Retryable || len(g.entered) != 0 {
+			t.Errorf("it was carried out %d times, and became %+v", len(g.entered), got)
+		}
+	})
+}
+
+// A handler that goes on after its deadline is told.
+func TestLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, late := t.TempDir(), make(chan bool, 2)
+		slow := define("slow", func(ctx context.Context, x engine.Execution) (any, error) {
+			if err := x.Checkpoint("begun"); err != nil {
+				return nil, err
+			}
+			late <- x.Late()
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+		slow.Outlasts = true
+		r := start(t, dir, nil, slow)
+		r.submit(t, "slow", "")
+		if <-late {
+			t.Error("it has just begun")
+		}
+		r.stop(t)
+		later(long / 2)
+		r = start(t, dir, nil, slow)
+		if <-late {
+			t.Error("half of its time has passed")
+		}
+		r.stop(t)
+		later(long)
+		start(t, dir, nil, slow)
+		if !<-late {
+			t.Error("its deadline passed")
+		}
+	})
+}
+
 // What waited for its turn when the sidecar went away is not begun a day later.
 func TestWhatWaitedForItsTurnADayAgo(t *testing.T) {
 	for name, c := range map[string]struct {

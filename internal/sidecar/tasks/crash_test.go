@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/sei-operator/sei-operator/internal/sidecar/engine"
 	"github.com/sei-operator/sei-operator/internal/sidecar/store"
@@ -328,6 +329,55 @@ func TestACrashBeforeItIsSafe(t *testing.T) {
 	second.Do(t, up...)
 	if got := result[RestartSeidResult](t, l.ended(id)); got.PID != second.PID || w.state().Restarts[supervisor.Requested] != 1 {
 		t.Errorf("%+v, %+v", got, w.state())
+	}
+}
+
+// The sidecar dies while it waits for the moment to stop seid, and comes back a day
+// later. Nobody expects that restart any more: the seid that was meant is left alone. One
+// that was replaced meanwhile is the restart.
+func TestARestartIsNotCarriedOutADayLater(t *testing.T) {
+	for name, replaced := range map[string]bool{"the same seid lives": false, "it was replaced": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.wall = clocktesting.NewFakeClock(time.Now())
+			w.write("config/config.toml", strings.Replace(w.read("config/config.toml"), "enable = false", "enable = true", 1))
+			w.serving = []fakeseid.Step{fakeseid.Catch(fakeseid.AtOnce)}
+			w.supervise()
+			if _, err := w.client.Start(t.Context(), supervisor.StartRequest{}); err != nil {
+				t.Fatal(err)
+			}
+			p := w.control.Next(t)
+			asked := make(chan struct{}, 2)
+			announce := func(s *tasks) { s.Supervisor = &herald{w.client, asked} }
+			l := w.live(nil, announce)
+			l.approve(w)
+			id := l.submit(TypeRestartSeid, "")
+			<-asked
+			l.close()
+			up := fakeseid.Serving(w.at, fakeseid.Facts{ChainID: chainID, NodeID: "n", Height: 7})[:len(w.at)+1]
+			if replaced {
+				force := supervisor.StopRequest{Instance: w.state().Instance, Force: true}
+				if _, err := w.client.Restart(t.Context(), supervisor.RestartRequest{StopRequest: force}); err != nil {
+					t.Fatal(err)
+				}
+				p = w.control.Next(t)
+			}
+			p.Do(t, up...)
+			w.awaitState("answering", func(s supervisor.State) bool { return s.State == supervisor.Running })
+			p.Do(t, fakeseid.Block(2))
+			w.awaitState("safe to stop", safe)
+			w.wall.SetTime(w.wall.Now().Add(24 * time.Hour))
+			l = w.live(nil, announce)
+			task := l.ended(id)
+			if replaced {
+				result[RestartSeidResult](t, task)
+			} else {
+				failed(t, task, ReasonDeadlineExceeded, true)
+			}
+			if state := w.state(); len(asked) != 0 || state.PID != p.PID {
+				t.Errorf("%d restarts were asked for; the seid is %+v", len(asked), state)
+			}
+		})
 	}
 }
 

@@ -67,7 +67,11 @@ func (t *tasks) restartSeid(ctx context.Context, x engine.Execution, p RestartSe
 		if err != nil {
 			return false, err
 		}
-		if !r.replaced(state) {
+		switch {
+		case r.replaced(state):
+		case x.Late():
+			return false, r.missed(state)
+		default:
 			return false, r.request(limited, state, approval)
 		}
 		done, err := r.answers(limited, state)
@@ -138,6 +142,19 @@ func (r *restarter) lacks(reason string, trouble error) {
 
 func (r *restarter) replaced(state supervisor.State) bool {
 	return r.meant && state.Instance != "" && state.Instance != r.point.Instance
+}
+
+// missed is what becomes of a restart whose deadline passed before seid was replaced, as
+// when the sidecar died while it waited until stopping was safe. Nobody expects it any
+// more, so nothing is asked of the supervisor. A seid that has ended is started by whoever
+// drives it, unless it is parked; that is waited for.
+func (r *restarter) missed(state supervisor.State) error {
+	if state.PID == 0 && state.ParkedBecause == "" {
+		r.lacks(ReasonProcessNotStarted, fmt.Errorf("seid (instance %s) is %s", state.Instance, state.State))
+		return nil
+	}
+	return engine.Retryable(ReasonDeadlineExceeded,
+		"seid (instance %s) was not restarted within %s, and is not any more; ask again if it is still wanted", r.point.Instance, restartDeadline)
 }
 
 // request has the seid that is meant replaced, or one started where none lives.
