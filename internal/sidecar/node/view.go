@@ -20,6 +20,7 @@ const (
 	ReasonConfigUnreadable      = "ConfigurationUnreadable"
 	ReasonConfigNotApplied      = "ConfigurationNotApplied"
 	ReasonConfigNotKnown        = "ConfigurationNotKnown"
+	ReasonAcceptanceNotKept     = "SignStateAcceptanceNotKept"
 )
 
 // longAfter is how long an act may take until it is worth telling.
@@ -58,6 +59,11 @@ func (n *Node) Node() server.Node {
 	}
 	reason, why := n.opts.Signer.Guard(n.opts.Consent.State(), signed)
 	view.SignGuard = api.SignGuard{Decided: true, Reason: string(reason), Message: why}
+	if n.opts.Signer != nil {
+		if err := n.opts.Signer.Problem(); err != nil {
+			view.Problems = append(view.Problems, api.Problem{Reason: ReasonAcceptanceNotKept, Message: err.Error()})
+		}
+	}
 	view.NodeID, view.NodeIDProblem = n.nodeID(state)
 	if record, err := n.opts.Config.Record(); err != nil {
 		view.Problems = append(view.Problems, api.Problem{Reason: ReasonConfigUnreadable, Message: err.Error()})

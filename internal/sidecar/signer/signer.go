@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -51,6 +52,8 @@ type Signer struct {
 	// key; answered is the key of which a witness was asked and has answered.
 	proven   signing.Known
 	answered string
+	// unwritten is why what a person accepted does not count: it cannot be written down.
+	unwritten error
 	// noted is when what was signed was last written down.
 	noted time.Time
 }
@@ -67,22 +70,29 @@ func New(o Options) *Signer {
 // Approval is under which identity seid may run now, and what its sign state is to be
 // held against. What a person accepted is written down before it counts: once seid has
 // signed, the acceptance no longer fits the sign state, and what was known before it
-// would keep the node down.
+// would keep the node down. So one that cannot be written down does not count.
 func (s *Signer) Approval(allowed consent.State) supervisor.Approval {
 	if allowed.Approval == nil {
 		return supervisor.Approval{}
 	}
 	s.read()
-	if height := s.Height(); s.limits(*allowed.Approval).Accepts(height) {
-		s.accept(allowed.Approval.PublicKey, height)
-	}
+	s.accept(*allowed.Approval, s.Height())
 	return supervisor.Approval{
 		PublicKey: allowed.Approval.PublicKey, NodeID: allowed.Approval.NodeID, Signing: s.limits(*allowed.Approval),
 	}
 }
 
-// limits is all that is known, without looking anew.
+// limits is all that counts, without looking anew.
 func (s *Signer) limits(approval consent.Approval) signing.Limits {
+	limits := s.told(approval)
+	if s.Problem() != nil {
+		limits.Accepted = nil
+	}
+	return limits
+}
+
+// told is all that was told, with an acceptance that may not be written down.
+func (s *Signer) told(approval consent.Approval) signing.Limits {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	mounted, proven := s.mounted.Of(approval.PublicKey), s.proven.Of(approval.PublicKey)
@@ -101,10 +111,10 @@ func (s *Signer) Prepare(ctx context.Context, allowed consent.State) {
 	}
 	s.read()
 	key, height := allowed.Approval.PublicKey, s.Height()
-	limits := s.limits(*allowed.Approval)
-	if limits.Accepts(height) {
+	if s.told(*allowed.Approval).Accepts(height) {
 		return // Approval sees to it
 	}
+	limits := s.limits(*allowed.Approval)
 	// A sign state without a signature is guarded in any case.
 	if height > 0 && s.mayAsk(key, limits.Guard(height)) {
 		s.ask(ctx, key, height)
@@ -143,13 +153,30 @@ func (s *Signer) ask(ctx context.Context, key string, signed int64) {
 	}
 }
 
-func (s *Signer) accept(key string, height int64) {
-	s.mu.Lock()
-	s.proven = signing.Known{}
-	s.mu.Unlock()
-	if err := s.opts.Consent.SignStateAccepted(key, height); err != nil {
-		s.opts.Log.Error("That a person accepted the sign state cannot be written down", "height", height, "error", err)
+// accept writes down that a person accepted the sign state at this height, if one did.
+func (s *Signer) accept(approval consent.Approval, height int64) {
+	accepted, err := s.told(approval).Accepts(height), error(nil)
+	if accepted {
+		err = s.opts.Consent.SignStateAccepted(approval.PublicKey, height)
 	}
+	if err != nil {
+		err = fmt.Errorf("a person accepted the sign state at height %d, which does not count because it cannot be written to the volume; "+
+			"see to the volume, then restart seid: %w", height, err)
+		s.opts.Log.Error("seid is started as if nobody had accepted the sign state", "error", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unwritten = err
+	if accepted && err == nil {
+		s.proven = signing.Known{}
+	}
+}
+
+// Problem is what a person should know of; nil for nothing.
+func (s *Signer) Problem() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.unwritten
 }
 
 // Note writes down what was signed, if others may rely on it: now and then while seid

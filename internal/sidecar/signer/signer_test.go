@@ -4,6 +4,7 @@ import (
 	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -168,6 +169,38 @@ func TestAnAcceptanceCountsForWhatIsSignedUnderIt(t *testing.T) {
 	}
 	if got := r.guard(401); got != signing.Off {
 		t.Errorf("it signed one more block since: %q", got)
+	}
+}
+
+// An acceptance that is not written down is forgotten with the next sign state, and then
+// what was known before keeps the node down. So it does not count, and somebody is told.
+func TestAnAcceptanceThatCannotBeWrittenDownDoesNotCount(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.approve(0)
+	if err := r.consent.Signed(signedKey(), 900); err != nil {
+		t.Fatal(err)
+	}
+	// No file takes the place of a directory.
+	approval := filepath.Join(r.dir, "sidecar", "approval.json")
+	if err := errors.Join(os.Remove(approval), os.Mkdir(approval, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	r.write("signing.json", signing.Known{PublicKey: signedKey(), Height: 400, Accepted: new(int64(400))}.Text())
+	if got := r.guard(400); got != signing.Behind {
+		t.Errorf("the guard is %q", got)
+	}
+	if got, why := r.Guard(r.consent.State(), 400); got != signing.Behind || why == "" {
+		t.Errorf("it is told as %q, %q", got, why)
+	}
+	if err := r.Problem(); err == nil || !strings.Contains(err.Error(), "400") {
+		t.Errorf("the problem is %v", err)
+	}
+	if err := os.Remove(approval); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.guard(400); got != signing.Off || r.Problem() != nil {
+		t.Errorf("the guard is %q, the problem %v", got, r.Problem())
 	}
 }
 
