@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -21,6 +22,15 @@ import (
 // last story shows that this can fail: with a person's false word there is evidence.
 func TestElsewhere(t *testing.T) {
 	s := &elsewhere{stage: newStage(t, "elsewhere")}
+	t.Cleanup(func() {
+		// Also a twin that a story stopped and did not continue: it would stay for ever.
+		if s.twin == nil {
+			return
+		}
+		if err := s.End(context.WithoutCancel(t.Context()), s.twin); err != nil {
+			t.Errorf("the twin of %s: %v", doubted, err)
+		}
+	})
 	for _, one := range []struct {
 		name string
 		tell func(*testing.T)
@@ -79,13 +89,42 @@ func (s *elsewhere) leaves(t *testing.T, claim string) {
 	check(t, s.watcher.Signs(t.Context(), s.watcher.Height(), doubted))
 }
 
-// ends ends the twin for good, and returns when the chain is behind all that it signed.
-// From then on nothing that the key signs can be the second signature of a block.
-func (s *elsewhere) ends(t *testing.T) {
+// Two validators of the chain who never are in doubt.
+const (
+	frozen = "validator-2"
+	down   = "validator-1"
+)
+
+// ends ends the twin for good. It returns when the chain is behind all that the twin signed,
+// so nothing that the key signs from then on can be the second signature of a block, and
+// when no block comes any more, because another validator is down too. Otherwise a slow
+// machine would take longer than the blocks that seid looks through, and seid would rightly
+// find nothing. It returns where the chain stands; goesOn ends that.
+func (s *elsewhere) ends(t *testing.T) (stands int64) {
 	t.Helper()
+	check(t, s.Signal(s.twin, "seid", syscall.SIGSTOP))
+	for last := int64(-1); last != s.signState(t, s.twin.Name); {
+		last = s.signState(t, s.twin.Name)
+		check(t, s.watcher.Until(t.Context(), fmt.Sprintf("the chain to pass %d", last), func(r *live.Record) bool { return r.Height() > last }))
+	}
+	// Only a process that is stopped ends the chain's progress at once; a pause takes its
+	// time, and may do so while no block comes.
+	pod := s.pod(t, frozen)
+	check(t, s.Signal(pod, "seid", syscall.SIGSTOP))
+	defer func() {
+		if err := s.Signal(pod, "seid", syscall.SIGCONT); err != nil {
+			t.Error(err)
+		}
+	}()
+	check(t, s.Pause(t.Context(), down))
 	check(t, s.End(t.Context(), s.twin))
-	last := s.signState(t, s.twin.Name)
-	check(t, s.watcher.Until(t.Context(), fmt.Sprintf("the chain to pass %d", last), func(r *live.Record) bool { return r.Height() > last }))
+	return s.watcher.Height()
+}
+
+// goesOn lets the validator return that ends took down. The doubted one signs by now.
+func (s *elsewhere) goesOn(t *testing.T) {
+	t.Helper()
+	must(s.Unpause(t.Context(), down))(t)
 }
 
 // unpause does not wait for a node that is ready: this one must not be.
@@ -209,11 +248,12 @@ func (s *elsewhere) acceptedKey(t *testing.T) {
 // through. The validator comes back on its own old volume, and signs when a person says that
 // nobody else does.
 func (s *elsewhere) accepted(t *testing.T) {
-	s.ends(t)
+	stands := s.ends(t)
 	s.create(t, s.Validator(doubtedIndex))
 	s.accept(t, must(s.ClaimOf(t.Context(), doubted))(t))
+	check(t, s.watcher.Signs(t.Context(), stands+1, doubted))
+	s.goesOn(t)
 	s.ready(t, doubted)
-	check(t, s.watcher.Signs(t.Context(), s.watcher.Height(), doubted))
 }
 
 // The volume is put back in its place to what it was before the last signatures, as whoever
@@ -234,23 +274,22 @@ func (s *elsewhere) reverted(t *testing.T) {
 }
 
 // The twin is gone, and another validator is down: of four only two sign, so no block comes,
-// and the guard would find the last signatures for ever. The way out is a person's word.
+// and the guard finds the last signatures however often the node starts. The way out is a
+// person's word.
 func (s *elsewhere) standstill(t *testing.T) {
-	const other = "validator-2"
-	s.ends(t)
+	stands := s.ends(t)
 	check(t, s.Pause(t.Context(), doubted))
-	check(t, s.Pause(t.Context(), other))
 	claim := must(s.ClaimOf(t.Context(), doubted))(t)
-	signed, stands := s.signState(t, claim), s.watcher.Height()
+	signed := s.signState(t, claim)
 	s.unpause(t, doubted)
 	s.says(t, doubted, claim, signed, 2)
-	// What was there already may have been told later.
+	// The validator that was stopped may have been about to complete a block.
 	if now := s.watcher.Height(); now > stands+1 {
 		t.Errorf("the chain was at %d and is at %d: it does not stand still", stands, now)
 	}
 	s.accept(t, claim)
 	check(t, s.watcher.Signs(t.Context(), stands+1, doubted))
-	must(s.Unpause(t.Context(), other))(t)
+	s.goesOn(t)
 	s.ready(t, doubted)
 }
 

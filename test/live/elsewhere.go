@@ -144,8 +144,9 @@ func (c *Chain) Elsewhere(ctx context.Context, i int, claim string) (*corev1.Pod
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: c.ID, Name: claim},
 		Spec: corev1.PodSpec{
-			SecurityContext:               &corev1.PodSecurityContext{RunAsNonRoot: new(true), RunAsUser: new(nonRoot), RunAsGroup: new(nonRoot), FSGroup: new(nonRoot)},
-			TerminationGracePeriodSeconds: new(int64(30)),
+			SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: new(true), RunAsUser: new(nonRoot), RunAsGroup: new(nonRoot), FSGroup: new(nonRoot)},
+			// Nobody needs its volume afterwards, and one that is stopped ends by SIGKILL alone.
+			TerminationGracePeriodSeconds: new(int64(1)),
 			AutomountServiceAccountToken:  new(false),
 			Containers: []corev1.Container{{
 				Name: "seid", Image: ImageV1, Args: []string{"start", "--home", SeidHome, "--chain-id", c.ID},
@@ -163,7 +164,8 @@ func (c *Chain) Elsewhere(ctx context.Context, i int, claim string) (*corev1.Pod
 	return pod, c.Client.Create(ctx, pod)
 }
 
-// End deletes a pod that is no node's, and waits until it is gone.
+// End deletes a pod that is no node's, and waits until it is gone. Whatever runs in it signs
+// nothing more, also if it is stopped: that is not continued.
 func (c *Chain) End(ctx context.Context, pod *corev1.Pod) error {
 	if err := c.Client.Delete(ctx, pod); client.IgnoreNotFound(err) != nil {
 		return err
