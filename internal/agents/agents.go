@@ -6,6 +6,7 @@ package agents
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"time"
@@ -63,7 +64,9 @@ type Call struct {
 	Node     types.NamespacedName
 	Method   string
 	TaskType string // of a submission
-	TaskID   uuid.UUID
+	// Params are those of a submission: with a type alone nobody can tell a dry run.
+	Params json.RawMessage
+	TaskID uuid.UUID
 }
 
 // Options make a Fleet.

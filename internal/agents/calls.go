@@ -36,7 +36,7 @@ func (f *Fleet) Submit(ctx context.Context, node types.NamespacedName, request a
 }
 
 func (f *Fleet) submit(ctx context.Context, c *connection, request api.TaskRequest) error {
-	call := Call{Node: c.agent.target.Node, Method: MethodSubmit, TaskType: request.Type, TaskID: request.ID}
+	call := Call{Node: c.agent.target.Node, Method: MethodSubmit, TaskType: request.Type, Params: request.Params, TaskID: request.ID}
 	return f.opts.Around(ctx, call, func(ctx context.Context) error {
 		return c.call(ctx, f.opts.CallTimeout, c.breakUp, func(ctx context.Context) error {
 			_, err := c.agent.client.Submit(ctx, request)

@@ -382,7 +382,7 @@ func TestCallsThatChangeSomethingAreCounted(t *testing.T) {
 	if err := r.Delete(t.Context(), alpha, task.ID); err != nil {
 		t.Fatal(err)
 	}
-	submit := Call{Node: alpha, Method: MethodSubmit, TaskType: "endless", TaskID: task.ID}
+	submit := Call{Node: alpha, Method: MethodSubmit, TaskType: "endless", Params: task.Params, TaskID: task.ID}
 	if diff := cmp.Diff([]Call{submit, submit, {Node: alpha, Method: MethodDelete, TaskID: task.ID}}, calls); diff != "" {
 		t.Error(diff)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/sei-operator/sei-operator/internal/platform"
 	"github.com/sei-operator/sei-operator/internal/scope"
 	"github.com/sei-operator/sei-operator/internal/sidecar/api"
+	"github.com/sei-operator/sei-operator/internal/sidecar/tasks"
 )
 
 // reconciler is a reconciler that is a function.
@@ -45,6 +46,19 @@ func afterARestart(act func(ctx context.Context, tools scope.Tools, node *v1alph
 			}
 			return inner.Reconcile(ctx, request)
 		})
+	}
+}
+
+// asDryRun submits a task of some type, without params, under the id of the dry run that is
+// planned.
+func asDryRun(taskType string) func(ctx context.Context, tools scope.Tools, node *v1alpha1.SeiNode) error {
+	return func(ctx context.Context, tools scope.Tools, node *v1alpha1.SeiNode) error {
+		for i := 0; node.Status.Plan != nil && i < len(node.Status.Plan.Tasks); i++ {
+			if node.Status.Plan.Tasks[i].Type == plan.TaskConfigValidate {
+				return tools.Agents.Submit(ctx, keyOf(node), api.TaskRequest{ID: plan.TaskID(node.Status.Plan, i), Type: taskType, Params: []byte(`{}`)})
+			}
+		}
+		return nil
 	}
 }
 
@@ -108,6 +122,18 @@ func TestAnOperatorThatDoesNotBehaveIsNoticed(t *testing.T) {
 			}),
 			dies: "dies after apply Service alpha #1",
 			want: "config-apply was submitted and is in no plan",
+		},
+		{
+			name: "after a restart it applies under the id of a dry run", workload: broughtUp,
+			broken: afterARestart(asDryRun(plan.TaskConfigApply)),
+			dies:   "dies after submit configure-genesis to alpha #1",
+			want:   "config-apply was submitted and is in no plan",
+		},
+		{
+			name: "after a restart it resets the data under the id of a dry run", workload: broughtUp,
+			broken: afterARestart(asDryRun(tasks.TypeResetData)),
+			dies:   "dies after submit configure-genesis to alpha #1",
+			want:   "reset-data was submitted and is in no plan",
 		},
 		{
 			name: "after a restart it deletes what it does not remember to have made", workload: serviceDeleted,

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -190,13 +191,34 @@ func (l *life) asked(ctx context.Context, node *v1alpha1.SeiNode, call agents.Ca
 	return false
 }
 
+// plannedTask is the task of a plan that is submitted, under its id and as what it is: an
+// id alone would also cover a reset of the data.
 func plannedTask(p *v1alpha1.Plan, call agents.Call) *v1alpha1.PlanTask {
 	for i := 0; p != nil && i < len(p.Tasks); i++ {
-		if plan.TaskID(p, i) == call.TaskID {
+		if plan.TaskID(p, i) == call.TaskID && p.Tasks[i].Type == inPlans(call) {
 			return &p.Tasks[i]
 		}
 	}
 	return nil
+}
+
+// inPlans is what plans call that which is submitted. They have names of their own for what
+// config-apply does besides applying a document.
+func inPlans(call agents.Call) string {
+	var params struct {
+		DryRun bool
+		Peers  *[]string
+	}
+	if call.TaskType != plan.TaskConfigApply || json.Unmarshal(call.Params, &params) != nil {
+		return call.TaskType
+	}
+	switch {
+	case params.DryRun:
+		return plan.TaskConfigValidate
+	case params.Peers != nil:
+		return plan.TaskDiscoverPeers
+	}
+	return call.TaskType
 }
 
 func (l *life) around(ctx context.Context, w *write, do func(context.Context) error) error {
