@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +20,10 @@ var (
 	passing       = map[string]bool{api.ProblemApprovalOfAnother: true, api.ProblemNotAsWanted: true}
 	toldElsewhere = map[string]bool{api.ProblemSupervisorUnreachable: true}
 )
+
+// slowStep is how long seid may take to stop or to start before that is a problem. Closing
+// and opening the stores of a large chain takes minutes, and is no reason for a warning.
+const slowStep = 10 * time.Minute
 
 // validReason is what the API server takes as the reason of a condition.
 var validReason = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`)
@@ -36,7 +41,7 @@ func sidecarHealthy(in Input) metav1.Condition {
 	var reason v1alpha1.ConditionReason
 	var messages []string
 	for _, problem := range in.Seen.Sidecar.Status.Problems {
-		if toldElsewhere[problem.Reason] || passing[problem.Reason] && in.Node.Status.Plan != nil {
+		if toldElsewhere[problem.Reason] || passing[problem.Reason] && underway(in) {
 			continue
 		}
 		if reason == "" {
@@ -48,6 +53,15 @@ func sidecarHealthy(in Input) metav1.Condition {
 		return condition(kind, metav1.ConditionTrue, v1alpha1.ReasonNoProblems, "The sidecar tells of no problem.")
 	}
 	return condition(kind, metav1.ConditionFalse, reason, strings.Join(messages, ". ")+".")
+}
+
+// underway tells whether the node is on its way to what is wanted: by a plan, or because
+// seid starts, or stops for a hold, which needs no plan. A seid that still runs although the
+// node is held is not: it waits for something that a person should know of.
+func underway(in Input) bool {
+	sidecar := in.Seen.Sidecar.Status
+	moves := sidecar.Seid.State == api.SeidStarting || sidecar.Held && sidecar.Seid.State == api.SeidStopping
+	return in.Node.Status.Plan != nil || moves && in.Seen.Now.Sub(sidecar.Seid.Since) < slowStep
 }
 
 // reasonOf is the reason of a problem. A newer sidecar may have any.

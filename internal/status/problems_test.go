@@ -26,6 +26,14 @@ func problem(reason, message string) api.Problem {
 func TestProblemsOfASidecarAreShown(t *testing.T) {
 	t.Parallel()
 	planned := func(in *Input) { in.Node.Status.Plan = &v1alpha1.Plan{Type: v1alpha1.PlanBootstrap} }
+	// moves is a seid on its way to another state, and how long it has been.
+	moves := func(state api.SeidState, held bool, since time.Duration) edit {
+		return func(in *Input) {
+			problems(problem("SeidNotAsWanted", "since noon"))(in)
+			status := &in.Seen.Sidecar.Status
+			status.Held, status.Seid.State, status.Seid.Since = held, state, in.Seen.Now.Add(-since)
+		}
+	}
 	for name, c := range map[string]struct {
 		in     Input
 		status metav1.ConditionStatus
@@ -38,6 +46,12 @@ func TestProblemsOfASidecarAreShown(t *testing.T) {
 			"StoreUnavailable: the disk is full. TaskStoreMovedAside: look at it."},
 		"seid cannot be stopped":          {running(problems(problem("SeidNotAsWanted", "stopping seid since noon"))), metav1.ConditionFalse, "SeidNotAsWanted", "since noon"},
 		"on the way up":                   {running(planned, problems(problem("SeidNotAsWanted", "x"), problem("ApprovalOfAnotherNode", "y"))), metav1.ConditionTrue, "NoProblems", ""},
+		"a hold closes the stores":        {running(moves(api.SeidStopping, true, 5*time.Minute)), metav1.ConditionTrue, "NoProblems", ""},
+		"a hold does not come to its end": {running(moves(api.SeidStopping, true, 10*time.Minute)), metav1.ConditionFalse, "SeidNotAsWanted", "since noon"},
+		"a hold waits for a safe stop":    {running(moves(api.SeidRunning, true, time.Minute)), metav1.ConditionFalse, "SeidNotAsWanted", "since noon"},
+		"a stop that nobody asked for":    {running(moves(api.SeidStopping, false, time.Minute)), metav1.ConditionFalse, "SeidNotAsWanted", "since noon"},
+		"a start opens the stores":        {running(moves(api.SeidStarting, false, 5*time.Minute)), metav1.ConditionTrue, "NoProblems", ""},
+		"a start does not end":            {running(moves(api.SeidStarting, false, 10*time.Minute)), metav1.ConditionFalse, "SeidNotAsWanted", "since noon"},
 		"a container that starts":         {running(problems(problem("SupervisorUnreachable", "x"))), metav1.ConditionTrue, "NoProblems", ""},
 		"no word of it fits a condition":  {running(problems(problem("what is this?", "x"))), metav1.ConditionFalse, "SidecarProblem", "what is this?: x."},
 		"a sidecar that nobody heard yet": {running(silent), metav1.ConditionUnknown, "Waiting", "not heard"},
