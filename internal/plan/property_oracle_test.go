@@ -2,6 +2,7 @@ package plan
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,7 +22,7 @@ func forbidden(in Input, task string) string {
 	}
 	rules := map[string][]func(Input) string{
 		TaskEnsureDataPVC:           {volumeNotOurs, volumeInUse},
-		TaskReplacePod:              {volumeNotOurs, stopLosesData, keysNotOurs},
+		TaskReplacePod:              {stopLosesData, volumeNotOurs, keysNotOurs},
 		TaskMarkReady:               {keysNotOurs},
 		TaskValidateSigningKey:      {keysNotOurs},
 		TaskValidateNodeKey:         {keysNotOurs},
@@ -31,8 +32,19 @@ func forbidden(in Input, task string) string {
 		TaskConfigureStateSync:      {broughtUpBefore, tooFewWitnesses},
 		TaskApplyRBACProxyConfig:    nil,
 		TaskValidateOperatorKeyring: nil,
+		TaskApplyNodeConfig:         nil,
+		TaskDiscoverPeers:           nil,
+		TaskConfigApply:             nil,
+		TaskConfigValidate:          nil,
+		TaskObserveImage:            nil,
+		TaskObserveSeid:             nil,
+		TaskRestartSeid:             nil,
 	}
-	for _, rule := range rules[task] {
+	of, known := rules[task]
+	if !known {
+		return "the oracle has no rules for this task"
+	}
+	for _, rule := range of {
 		if why := rule(in); why != "" {
 			return why
 		}
@@ -101,7 +113,8 @@ func stopLosesData(in Input) string {
 }
 
 // keysNotOurs: a key that the spec names was not looked at, cannot be used, or is
-// another node's.
+// another node's; or the validator signs with a key on its volume, which may be a clone,
+// and that key is another node's.
 func keysNotOurs(in Input) string {
 	names := map[KeyKind]bool{}
 	if v := in.Node.Spec.Validator; v != nil {
@@ -120,6 +133,10 @@ func keysNotOurs(in Input) string {
 		case named && key.NodeID != "" && leaseOfOther(in, wishOf(v1alpha1.ReservationNodeKey, key.NodeID).Name):
 			return "another node has the node key"
 		}
+	}
+	onVolume := in.Node.Spec.Validator != nil && in.Node.Spec.Validator.SigningKey == nil && in.Seen.Sidecar.Connected
+	if public := in.Seen.Sidecar.Status.SigningPublicKey; onVolume && public != "" && leaseOfOther(in, wishOf(v1alpha1.ReservationSigningKey, public).Name) {
+		return "another node has the key on the volume"
 	}
 	return ""
 }
@@ -162,34 +179,53 @@ func tooFewWitnesses(in Input) string {
 // TestTheOracleForbids, each rule once, what it is there for, and no node that is well.
 func TestTheOracleForbids(t *testing.T) {
 	t.Parallel()
-	other := Lease{Holder: otherUID}
+	other, runsByIt := Lease{Holder: otherUID}, Lease{Holder: nodeUID, Recorded: []string{"sei/other"}}
+	keyOnVolume := spec(func(s *v1alpha1.SeiNodeSpec) { s.Validator.SigningKey = nil })
+	labeled := func(label string) edit {
+		return hasClaim(func(c *corev1.PersistentVolumeClaim) { c.Labels[label] = "other" })
+	}
 	for name, c := range map[string]struct {
 		in   Input
 		task string
-		want bool
+		want string // empty: it is allowed
 	}{
-		"a node that is well":        {running(), TaskReplacePod, false},
-		"a validator that is well":   {signer(), TaskMarkReady, false},
-		"a new one":                  {fresh(), TaskEnsureDataPVC, false},
-		"deleted":                    {running(deleted), TaskApplyNodeConfig, true},
-		"paused":                     {running(paused), TaskApplyNodeConfig, true},
-		"unrenderable":               {running(unrenderable), TaskApplyNodeConfig, true},
-		"the claim is gone":          {running(noClaim), TaskEnsureDataPVC, true},
-		"another claim":              {running(hasClaim(claimed(otherUID))), TaskReplacePod, true},
-		"the claim ends":             {running(claim(terminatingClaim)), TaskReplacePod, true},
-		"the claim is of another":    {fresh(hasClaim(), claimOf("other")), TaskEnsureDataPVC, false},
-		"others use the claim":       {fresh(hasClaim(), usedBy("x")), TaskEnsureDataPVC, true},
-		"another has the volume":     {running(leased(v1alpha1.ReservationDataVolume, string(claimUID), other)), TaskReplacePod, true},
-		"another has the key":        {signer(leased(v1alpha1.ReservationSigningKey, publicKey, Lease{Holder: nodeUID, Recorded: []string{"sei/other"}})), TaskMarkReady, true},
-		"the key is missing":         {signer(missing(SigningKey)), TaskMarkReady, true},
-		"a foreign StatefulSet":      {running(hasSet(ownedBy("HelmRelease", "theirs"))), TaskApplyStatefulSet, true},
-		"a genesis for the second":   {running(), TaskConfigureGenesis, true},
-		"a snapshot without a check": {fresh(func(in *Input) { in.Want.Witnesses = nil }), TaskConfigureStateSync, true},
+		"a node that is well":          {running(), TaskReplacePod, ""},
+		"a validator that is well":     {signer(), TaskMarkReady, ""},
+		"one with its key on a volume": {signer(keyOnVolume, podHas(publicKey, nodeID)), TaskMarkReady, ""},
+		"a new one":                    {fresh(), TaskEnsureDataPVC, ""},
+		"a claim that another had":     {fresh(hasClaim(), claimOf("other")), TaskEnsureDataPVC, ""},
+		"deleted":                      {running(deleted), TaskApplyNodeConfig, "is being deleted"},
+		"paused":                       {running(paused), TaskApplyNodeConfig, "is paused"},
+		"unrenderable":                 {running(unrenderable), TaskApplyNodeConfig, "cannot be rendered"},
+		"the claim is gone":            {running(noClaim), TaskEnsureDataPVC, "with the data is gone"},
+		"another claim":                {running(hasClaim(claimed(otherUID))), TaskReplacePod, "with the data is gone"},
+		"the claim ends":               {running(claim(terminatingClaim)), TaskEnsureDataPVC, "the claim is being deleted"},
+		"the claim ends under a pod":   {running(claim(terminatingClaim)), TaskReplacePod, "the pod keeps the data"},
+		"the claim names another node": {fresh(labeled(v1alpha1.LabelNode)), TaskEnsureDataPVC, "the claim is of another node"},
+		"the claim is of a chain":      {fresh(labeled(v1alpha1.LabelChain)), TaskEnsureDataPVC, "the claim is of another node"},
+		"an import of another's claim": {fresh(imports, hasClaim(), claimOf("other")), TaskEnsureDataPVC, "the data of another SeiNode"},
+		"others use the claim":         {fresh(hasClaim(), usedBy("x")), TaskEnsureDataPVC, "another pod uses"},
+		"another has the volume":       {running(leased(v1alpha1.ReservationDataVolume, string(claimUID), other)), TaskReplacePod, "another node has the volume"},
+		"another has the key":          {signer(leased(v1alpha1.ReservationSigningKey, publicKey, runsByIt)), TaskMarkReady, "another node has the signing key"},
+		"another has the node key":     {signer(leased(v1alpha1.ReservationNodeKey, nodeID, runsByIt)), TaskMarkReady, "another node has the node key"},
+		"a clone with its key": {
+			signer(keyOnVolume, podHas(publicKey, nodeID), leased(v1alpha1.ReservationSigningKey, publicKey, runsByIt)), TaskMarkReady, "the key on the volume",
+		},
+		"the key is missing":         {signer(missing(SigningKey)), TaskMarkReady, "cannot be used"},
+		"a foreign StatefulSet":      {running(hasSet(ownedBy("HelmRelease", "theirs"))), TaskApplyStatefulSet, "belongs to HelmRelease"},
+		"a foreign Service":          {running(foreignService), TaskApplyService, "belongs to HelmRelease"},
+		"a genesis for the second":   {running(), TaskConfigureGenesis, "was brought up on this volume"},
+		"a snapshot without a check": {fresh(func(in *Input) { in.Want.Witnesses = nil }), TaskConfigureStateSync, "nobody verifies"},
+		"a task that nobody knows":   {running(), "reset-data", "no rules"},
 	} {
-		if why := forbidden(c.in, c.task); (why != "") != c.want {
-			t.Errorf("%s: %q", name, why)
+		if why := forbidden(c.in, c.task); (why != "") != (c.want != "") || !strings.Contains(why, c.want) {
+			t.Errorf("%s: %q, want %q", name, why, c.want)
 		}
 	}
+}
+
+func foreignService(in *Input) {
+	in.Seen.Service = &corev1.Service{ObjectMeta: controlledBy("node", "HelmRelease", "theirs", otherUID)}
 }
 
 // checkAllowed fails when a plan begins that has a task which is forbidden.

@@ -77,12 +77,10 @@ var happenings = map[string]func(*rapid.T) edit{
 		}), 0, 3).Draw(t, "changes of the StatefulSet")
 		return hasSet(changes...)
 	},
-	"foreign Service": always(func(in *Input) {
-		in.Seen.Service = &corev1.Service{ObjectMeta: controlledBy("node", "HelmRelease", "theirs", otherUID)}
-	}),
-	"pod ends": always(func(in *Input) { hasPod(endingPod)(in) }),
-	"document": func(t *rapid.T) edit { return hasDocument(rapid.Int64Range(0, 9).Draw(t, "serial")) },
-	"tampered": always(tampered(foreignText)),
+	"foreign Service": always(foreignService),
+	"pod ends":        always(func(in *Input) { hasPod(endingPod)(in) }),
+	"document":        func(t *rapid.T) edit { return hasDocument(rapid.Int64Range(0, 9).Draw(t, "serial")) },
+	"tampered":        always(tampered(foreignText)),
 	"emptied document": always(func(in *Input) {
 		tampered(foreignText)(in)
 		garbage(in)
