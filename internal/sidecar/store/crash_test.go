@@ -31,7 +31,7 @@ func mortal(n int, steps *int) durable.Writer {
 func life(dir string, options Options, do func(*Store)) (died bool) {
 	options.complete()
 	// Opened by its first call: a process may die of opening it.
-	s := &Store{dir: dir, opts: options, unreadable: map[string]time.Time{}}
+	s := &Store{dir: dir, opts: options, unreadable: map[string]failing{}}
 	defer func() {
 		_ = s.unlock() // as the end of a process does
 		if r := recover(); r != nil {

@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -167,11 +168,11 @@ func TestAFileThatTheDiskDoesNotGiveBack(t *testing.T) {
 	}
 	now := clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))
 	failing := true
-	options := Options{Clock: now, read: func(path string) ([]byte, error) {
+	options := Options{Clock: now, read: func(path string, into io.Writer) error {
 		if failing && path == file(dir, bad.ID) {
-			return nil, &os.PathError{Op: "read", Path: path, Err: syscall.EIO}
+			return &os.PathError{Op: "read", Path: path, Err: syscall.EIO}
 		}
-		return os.ReadFile(path)
+		return readFile(path, into)
 	}}
 	expect := func(s *Store, want ...uuid.UUID) {
 		t.Helper()
@@ -199,6 +200,37 @@ func TestAFileThatTheDiskDoesNotGiveBack(t *testing.T) {
 	expect(s, good.ID)
 	if kept := s.listAside(); len(kept) != 1 {
 		t.Errorf("kept aside: %v", kept)
+	}
+}
+
+// Two moments in which a disk fails, hours apart, are no damage: the file may be a hold
+// that was accepted.
+func TestADiskThatFailsForAMomentAndLaterAgain(t *testing.T) {
+	dir := t.TempDir()
+	now := clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))
+	failing := false
+	s := open(t, dir, Options{Clock: now, read: func(path string, into io.Writer) error {
+		if failing {
+			return &os.PathError{Op: "read", Path: path, Err: syscall.EIO}
+		}
+		return readFile(path, into)
+	}})
+	task := put(t, s, Task{Status: Running, Run: 1})
+	fails := func(after time.Duration) {
+		t.Helper()
+		now.SetTime(now.Now().Add(after))
+		if _, err := s.Get(task.ID); !errors.Is(err, ErrUnavailable) || !errors.Is(err, syscall.EIO) {
+			t.Errorf("a read that fails, %s after the last one: %v", after, err)
+		}
+	}
+
+	failing = true
+	fails(0)
+	fails(2 * time.Hour)
+	fails(patience / 2)
+	now.SetTime(now.Now().Add(patience / 2))
+	if _, err := s.Get(task.ID); !errors.Is(err, ErrNotFound) || len(s.listAside()) != 1 {
+		t.Errorf("after a minute of failures: %v, kept aside: %v", err, s.listAside())
 	}
 }
 

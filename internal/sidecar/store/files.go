@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -32,7 +33,8 @@ const (
 	// reserveAhead is how many places are reserved at a time, so that a submission
 	// writes one file only.
 	reserveAhead = 1000
-	// patience is how long a disk may fail to read a file before it counts as damaged.
+	// patience is how long a disk may go on failing to read a file before it counts as
+	// damaged.
 	patience = time.Minute
 	// keptAside is how many damaged files are kept for a person to look at.
 	keptAside = 20
@@ -94,7 +96,7 @@ func (s *Store) load() error {
 		return err
 	}
 	// Old tasks are collected soon, but not now: an open writes nothing, so that it
-	// works on a full disk too.
+	// works on a full disk too. Only the import does, once in the life of a volume.
 	s.finished = collectEvery
 	return nil
 }
@@ -183,24 +185,57 @@ func (s *Store) writeRow(r row) error {
 }
 
 func (s *Store) readFile(name string, into any) error {
-	content, err := s.opts.read(s.path(name))
+	var content bytes.Buffer
+	if err := s.read(s.path(name), &content); err != nil {
+		return err
+	}
+	return decode(content.Bytes(), into)
+}
+
+// read copies a file. One that the disk has failed to give back for long is damaged.
+func (s *Store) read(path string, into io.Writer) error {
+	err := s.opts.read(path, into)
 	switch {
 	case err == nil:
-		delete(s.unreadable, name)
-		return decode(content, into)
+		delete(s.unreadable, filepath.Base(path))
 	case errors.Is(err, fs.ErrNotExist):
 		return ErrNotFound
 	case errors.Is(err, syscall.EIO), errors.Is(err, syscall.EBADMSG), errors.Is(err, syscall.EUCLEAN):
 		// The disk cannot give it back: perhaps only now, and one block must not keep
 		// all tasks away for ever.
-		since, known := s.unreadable[name]
-		if !known {
-			s.unreadable[name] = s.opts.Clock.Now()
-		} else if s.opts.Clock.Since(since) >= patience {
+		if s.failedFor(filepath.Base(path)) >= patience {
 			return fmt.Errorf("%w: %w", errDamaged, err)
 		}
 	}
 	return err
+}
+
+func readFile(path string, into io.Writer) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(into, file)
+	return errors.Join(err, file.Close())
+}
+
+// failing is when the disk first failed to read a file, and when it last did.
+type failing struct {
+	since, latest time.Time
+}
+
+// failedFor notes that the disk failed to read a file just now, and returns for how long
+// it has done so. A failure with no other near it begins anew: two of them, hours apart,
+// are two moments, and the file may be a hold that was accepted.
+func (s *Store) failedFor(name string) time.Duration {
+	now := s.opts.Clock.Now()
+	f, known := s.unreadable[name]
+	if !known || now.Sub(f.latest) > patience {
+		f.since = now
+	}
+	f.latest = now
+	s.unreadable[name] = f
+	return now.Sub(f.since)
 }
 
 func (s *Store) writeFile(name string, from any) error {
@@ -249,6 +284,7 @@ func (s *Store) moveAside(path string, cause error) error {
 	if err := os.Rename(path, to); err != nil {
 		return fmt.Errorf("move a damaged file of the task store aside: %w", err)
 	}
+	delete(s.unreadable, filepath.Base(path)) // the next file of this name is another one
 	s.opts.Log.Error("A file of the task store was damaged: it is kept aside and what was in it is forgotten; approval and hold are not",
 		"kept", to, "cause", cause)
 	kept := s.listAside()

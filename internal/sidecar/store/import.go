@@ -2,16 +2,19 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
 	"runtime/debug"
+	"slices"
 	"syscall"
 
 	"github.com/google/uuid"
@@ -37,7 +40,11 @@ func (s *Store) importOld() error {
 	case !info.Mode().IsRegular():
 		err = fmt.Errorf("%w: it is not a file but %s", errDamaged, info.Mode().Type())
 	case info.Size() > 0: // an empty one was about to become a database
-		err = s.takeOver(path)
+		// Through the memory map a failure of the disk looks like damage. Read like this
+		// it may pass. If it does not, what the disk still gives back is taken over.
+		if err = s.read(path, io.Discard); err == nil || errors.Is(err, errDamaged) {
+			err = s.takeOver(path)
+		}
 	}
 	if errors.Is(err, errDamaged) {
 		return s.moveAside(path, err)
@@ -52,43 +59,115 @@ func (s *Store) importOld() error {
 	return s.opts.writer.SyncDirectory(s.dir)
 }
 
-// takeOver writes a file for every task of the old one. It returns errDamaged if some
-// could not be read.
+// takeOver writes a file for every task of the old one that still matters. It returns
+// errDamaged if some could not be read.
 func (s *Store) takeOver(path string) error {
 	old, err := openOld(path)
 	if err != nil {
 		return err
 	}
 	defer old.close()
-	ids, last, damage := old.ids()
-	moved := false
-	for _, id := range ids {
-		r, err := old.row(id)
+	found, last, damage := old.tasks()
+	// The counter is ahead of the tasks where some were deleted.
+	s.last = max(s.last, last)
+	ids := map[uuid.UUID]bool{}
+	for i := range found {
+		ids[found[i].ID] = true
+		// Places are taken where an older sidecar came back for a while. Those behind
+		// have to move too: the order stays.
+		found[i].moves = i > 0 && found[i-1].moves || s.taken(found[i].Task)
+	}
+	// What waits here was asked for before that sidecar came back, whose numbers are low.
+	for _, id := range s.inOrder() {
+		if !ids[id] {
+			if err := s.supersede(id); err != nil {
+				return err
+			}
+		}
+	}
+	for _, t := range mostUrgent(found) {
+		r, err := old.row(t.ID)
 		if err != nil {
 			damage = err
 			continue
 		}
-		if known, err := s.readRow(id); err == nil && reflect.DeepEqual(known, r) {
-			continue // an import that was cut short came so far
-		}
-		// Places are taken where an older sidecar came back for a while. Those behind
-		// have to move too: the order stays.
-		if moved = moved || s.taken(r.Task); moved {
-			r.Task.Seq = 0
-		}
-		if err := s.place(&r.Task); err != nil {
-			return err
-		}
-		if err := s.writeRow(r); err != nil {
+		if err := s.takeOverRow(r, t.moves); err != nil {
 			return err
 		}
 	}
-	// The counter is ahead of the tasks where some were deleted.
-	s.last = max(s.last, last)
 	if err := s.reserve(); err != nil {
 		return err
 	}
 	return damage
+}
+
+func (s *Store) takeOverRow(r row, moves bool) error {
+	if known, err := s.readRow(r.Task.ID); err == nil && reflect.DeepEqual(known, r) {
+		return nil // an import that was cut short came so far
+	}
+	if moves {
+		r.Task.Seq = 0
+		if mayOvertake(r) {
+			s.endSuperseded(&r.Task)
+		}
+	}
+	if err := s.place(&r.Task); err != nil {
+		return err
+	}
+	return s.writeRow(r)
+}
+
+// supersede ends a task that two counters put in order.
+func (s *Store) supersede(id uuid.UUID) error {
+	r, err := s.readRow(id)
+	if errors.Is(err, ErrNotFound) {
+		return nil // it was damaged
+	}
+	if err != nil || !mayOvertake(r) {
+		return err
+	}
+	s.endSuperseded(&r.Task)
+	return s.writeRow(r)
+}
+
+// mayOvertake tells whether a task must not be carried out unless its place in the order
+// is certain: a release would end a hold that came after it. A hold is always honoured,
+// and what has begun looks how far it came: told as a failure it would be asked for
+// again, and seid would restart twice.
+func mayOvertake(r row) bool {
+	return r.Task.Status == Running && r.Task.Type != "mark-not-ready" && r.Checkpoint == nil
+}
+
+func (s *Store) endSuperseded(t *Task) {
+	t.Status, t.CompletedAt, t.Reason, t.Retryable = Failed, s.opts.Clock.Now(), "Superseded", true
+	t.Error = "two versions of the sidecar took tasks for this node in turn, and it is not certain that this one came last; ask for it again"
+}
+
+// oldTask is what is known of a task before it is taken over; its params and its result
+// are not kept.
+type oldTask struct {
+	Task
+
+	moves bool // its place in the order is taken
+}
+
+// importFinished is how many finished tasks are taken over. Each costs two fsyncs before
+// a task is accepted, and callers ask for recent ones only.
+const importFinished = 100
+
+// mostUrgent returns the tasks to take over: those under way, of which one may be a
+// hold, then the newest of the finished ones. Where the disk is full before the end, the
+// first ones are safe.
+func mostUrgent(found []oldTask) []oldTask {
+	var running, finished []oldTask
+	for _, t := range found {
+		if t.Status == Running {
+			running = append(running, t)
+		} else {
+			finished = append(finished, t)
+		}
+	}
+	return append(running, finished[max(0, len(finished)-importFinished):]...)
 }
 
 // oldStore is the file of an older sidecar, open for reading.
@@ -140,21 +219,50 @@ func (o *oldStore) close() {
 	}
 }
 
-// ids returns the ids of all tasks in the order of submission, and the last place that
-// was given away.
-func (o *oldStore) ids() (found []uuid.UUID, last uint64, err error) {
-	err = guard(func() error {
-		order := o.tx.Bucket([]byte("order"))
-		if order == nil {
-			return nil // its sidecar died before it had any
+// tasks returns all tasks in the order of submission, and the last place that was given
+// away.
+func (o *oldStore) tasks() (found []oldTask, last uint64, damage error) {
+	ids, last, damage := o.ids()
+	for _, id := range ids {
+		r, err := o.row(id)
+		if err != nil {
+			damage = err
+			continue
 		}
-		last = order.Sequence()
-		return order.ForEach(func(_, id []byte) error {
-			found = append(found, uuid.UUID(id))
-			return nil
-		})
-	})
-	return found, last, err
+		r.Task.Params, r.Task.Result = nil, nil
+		found = append(found, oldTask{Task: r.Task})
+	}
+	slices.SortStableFunc(found, func(a, b oldTask) int { return cmp.Compare(a.Seq, b.Seq) })
+	return found, last, damage
+}
+
+// ids returns the ids of all tasks, each once, and the last place that was given away.
+// They are in two buckets: damage in one of them loses none that is in the other.
+func (o *oldStore) ids() (found []uuid.UUID, last uint64, damage error) {
+	seen := map[uuid.UUID]bool{}
+	note := func(id []byte) {
+		if id := uuid.UUID(id); !seen[id] {
+			seen[id] = true
+			found = append(found, id)
+		}
+	}
+	damage = cmp.Or(
+		guard(func() error {
+			order := o.tx.Bucket([]byte("order"))
+			if order == nil {
+				return nil // its sidecar died before it had any
+			}
+			last = order.Sequence()
+			return order.ForEach(func(_, id []byte) error { note(id); return nil })
+		}),
+		guard(func() error {
+			tasks := o.tx.Bucket([]byte("tasks"))
+			if tasks == nil {
+				return nil
+			}
+			return tasks.ForEach(func(id, _ []byte) error { note(id); return nil })
+		}))
+	return found, last, damage
 }
 
 // row returns a task with its checkpoint. Without the checkpoint that it had it would

@@ -311,29 +311,6 @@ func TestADamagedCheckpointOfAnOldFile(t *testing.T) {
 	}
 }
 
-// An older sidecar was back for a while. It knew nothing of the newer tasks, so its
-// places may be theirs; what it was asked for stays in order, and counts.
-func TestAnOlderSidecarThatCameBack(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir, Options{})
-	shared := put(t, s, Task{ID: uuid.UUID{1}, Type: "new", Status: Running, Run: 1})
-	newer := put(t, s, Task{ID: uuid.UUID{2}, Type: "new", Status: Running, Run: 1})
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	overwrite(t, filepath.Join(dir, "tasks.db"), oldFileOf(t,
-		Task{ID: shared.ID, Type: "old", Status: Completed, Run: 1, Seq: 1, CompletedAt: time.Now()},
-		Task{ID: uuid.UUID{9}, Type: "old", Status: Running, Run: 1, Seq: 2},
-		Task{ID: uuid.UUID{8}, Type: "old", Status: Running, Run: 1, Seq: 3}))
-	s = open(t, dir, Options{})
-	if got, want := unfinished(t, s), []uuid.UUID{newer.ID, {9}, {8}}; !slices.Equal(got, want) {
-		t.Errorf("unfinished: %v, want %v", got, want)
-	}
-	if got, err := s.Get(shared.ID); err != nil || got.Type != "old" || got.Status != Completed {
-		t.Errorf("%+v, %v", got, err)
-	}
-}
-
 // Whatever an older sidecar left, the store opens and works.
 func FuzzImport(f *testing.F) {
 	sound := oldFileOf(f, branched()...)

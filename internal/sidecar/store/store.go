@@ -11,6 +11,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -49,7 +50,7 @@ type Options struct {
 
 	// Tests make these fail.
 	writer durable.Writer
-	read   func(path string) ([]byte, error)
+	read   func(path string, into io.Writer) error
 }
 
 func (o *Options) complete() {
@@ -57,7 +58,7 @@ func (o *Options) complete() {
 		o.Clock = clock.RealClock{}
 	}
 	if o.read == nil {
-		o.read = os.ReadFile
+		o.read = readFile
 	}
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	o.Keep = cmp.Or(o.Keep, 1000)
@@ -88,8 +89,8 @@ type Store struct {
 	// last is the highest number that was given to a task, or tried to; it never falls.
 	// No number above reserved was ever given to one.
 	last, reserved uint64
-	finished       int                  // tasks that ended since old ones were collected
-	unreadable     map[string]time.Time // files that the disk does not give back, and since when
+	finished       int                // tasks that ended since old ones were collected
+	unreadable     map[string]failing // files that the disk does not give back
 
 	// after is what the places of new tasks come after.
 	after atomic.Uint64
@@ -104,7 +105,7 @@ type Store struct {
 // every call with ErrUnavailable until it can.
 func Open(dir string, options Options) (*Store, error) {
 	options.complete()
-	s := &Store{dir: dir, opts: options, unreadable: map[string]time.Time{}}
+	s := &Store{dir: dir, opts: options, unreadable: map[string]failing{}}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.ready(); err != nil {
