@@ -35,9 +35,24 @@ func Check(address netip.Addr) error {
 // this cluster or beyond its firewall. The proxy of the environment is used as it says
 // (NO_PROXY names what is in the cluster), and never for loopback. The probe and the
 // sidecar have the same, or they would judge the node by different witnesses.
-func NewWitnessClient() *http.Client {
+func NewWitnessClient() *http.Client { return witnessClient(&http.Transport{DisableKeepAlives: true}) }
+
+// SurveyConnections is how many questions one witness is asked at once.
+const SurveyConnections = 8
+
+// NewSurveyClient is a witness client for many questions in a short time. It keeps its
+// connections: over the public internet a new one takes longer than an answer. Whoever
+// has asked closes those that are idle.
+func NewSurveyClient() *http.Client {
+	return witnessClient(&http.Transport{
+		MaxConnsPerHost: SurveyConnections, MaxIdleConnsPerHost: SurveyConnections, IdleConnTimeout: 10 * time.Second,
+	})
+}
+
+func witnessClient(transport *http.Transport) *http.Client {
+	transport.Proxy, transport.TLSHandshakeTimeout = http.ProxyFromEnvironment, 10*time.Second
 	return &http.Client{
-		Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, TLSHandshakeTimeout: 10 * time.Second},
+		Transport: transport,
 		// A witness answers itself. It does not send the sidecar to addresses that nobody
 		// named; seid does not follow it there either.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

@@ -94,7 +94,7 @@ func Run(ctx context.Context, cfg Config, listening func(net.Addr)) (err error) 
 	config := configure.New(cfg.Home, dir, cfg.Document)
 	seidSupervisor := supervisor.NewClient(cfg.Socket)
 	key := signer.New(signer.Options{
-		Home: cfg.Home, Consent: allowed, Mounted: beside(cfg.Document, signing.File), HTTP: witnesses, Log: cfg.Log,
+		Home: cfg.Home, Consent: allowed, Mounted: beside(cfg.Document, signing.File), HTTP: egress.NewSurveyClient(), Log: cfg.Log,
 		ChainID: func() string { return chainOf(config) },
 	})
 	observed := node.New(node.Options{

@@ -35,7 +35,7 @@ type Options struct {
 	Mounted string
 	// ChainID is that of the node; empty while nobody knows.
 	ChainID func() string
-	// HTTP is for witnesses.
+	// HTTP is for witnesses, each of which is asked much at once (egress.NewSurveyClient).
 	HTTP  *http.Client
 	Clock clock.PassiveClock // default: the real one
 	Log   *slog.Logger       // default: none

@@ -1,17 +1,22 @@
 package signer
 
 import (
+	"bytes"
+	"context"
 	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"io"
+	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,6 +24,7 @@ import (
 
 	"github.com/sei-operator/sei-operator/internal/seid"
 	"github.com/sei-operator/sei-operator/internal/sidecar/consent"
+	"github.com/sei-operator/sei-operator/internal/sidecar/egress"
 	"github.com/sei-operator/sei-operator/internal/sidecar/supervisor"
 	"github.com/sei-operator/sei-operator/internal/signing"
 )
@@ -44,6 +50,40 @@ type rig struct {
 	ahead int64
 	// asked counts the questions for the latest commit, and more those for earlier ones.
 	asked, more int
+	// meet holds each question for an earlier commit back until so many wait at once.
+	meet int
+	// early is called by each such question; it may be nil.
+	early func()
+	// connections counts those to the witness.
+	connections int
+
+	mu      sync.Mutex
+	waiting int
+	met     chan struct{}
+}
+
+// arrive counts a question, and waits for the others that have to come with it.
+func (r *rig) arrive(ctx context.Context, latest bool) {
+	r.mu.Lock()
+	if latest {
+		r.asked++
+		r.mu.Unlock()
+		return
+	}
+	r.more++
+	met := r.met
+	if r.waiting++; r.waiting >= r.meet {
+		close(met)
+		r.waiting, r.met = 0, make(chan struct{})
+	}
+	r.mu.Unlock()
+	if r.early != nil {
+		r.early()
+	}
+	select {
+	case <-met:
+	case <-ctx.Done():
+	}
 }
 
 func newRig(t *testing.T) *rig {
@@ -53,9 +93,9 @@ func newRig(t *testing.T) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, dir: dir, consent: may, chain: "atlantic-2", clock: clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))}
+	r := &rig{t: t, met: make(chan struct{}), dir: dir, consent: may, chain: "atlantic-2", clock: clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))}
 	r.Signer = New(Options{
-		Home: seid.Home(dir), Consent: may, Mounted: filepath.Join(dir, "signing.json"), HTTP: http.DefaultClient, Clock: r.clock,
+		Home: seid.Home(dir), Consent: may, Mounted: filepath.Join(dir, "signing.json"), HTTP: egress.NewSurveyClient(), Clock: r.clock,
 		ChainID: func() string { return r.chain },
 	})
 	return r
@@ -101,17 +141,24 @@ func (r *rig) witness() string {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		height := proven + r.ahead
-		if text := request.FormValue("height"); text != "" {
-			r.more++
+		text := request.FormValue("height")
+		r.arrive(request.Context(), text == "")
+		if text != "" {
 			height, _ = strconv.ParseInt(text, 10, 64)
-		} else {
-			r.asked++
 		}
 		// The key's signature is at one height, and at no other it is valid.
 		_, _ = io.WriteString(w, strings.ReplaceAll(string(content), strconv.Itoa(proven), strconv.FormatInt(height, 10)))
 	}))
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if state == http.StateNew {
+			r.connections++
+		}
+	}
+	server.Start()
 	r.t.Cleanup(server.Close)
 	return server.URL
 }
@@ -244,7 +291,7 @@ func TestABlockThatTheTwinMissedHidesNothing(t *testing.T) {
 		more          int
 	}{
 		"it signed the latest":                    {0, 400, signing.Behind, 0},
-		"it missed the latest":                    {1, 400, signing.Behind, 1},
+		"it missed the latest":                    {1, 400, signing.Behind, egress.SurveyConnections},
 		"it missed a few":                         {recentCommits - 1, 400, signing.Behind, recentCommits - 1},
 		"it was restarted, and takes its time":    {signing.Window - 1, 400, signing.Behind, signing.Window - 1},
 		"it signed none for a while":              {recentCommits, 400, signing.Off, recentCommits - 1},
@@ -263,6 +310,41 @@ func TestABlockThatTheTwinMissedHidesNothing(t *testing.T) {
 				t.Errorf("the guard is %q after %d more questions, want %q after %d", got, r.more, c.want, c.more)
 			}
 		})
+	}
+}
+
+// A witness beyond the sea needs a while for each answer, and longer for a connection. All
+// its commits are to be looked through in the time that a start waits.
+func TestAWitnessIsAskedForManyCommitsAtOnce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.meet, r.ahead = egress.SurveyConnections, 2*egress.SurveyConnections
+	r.approve(0)
+	r.write("signing.json", signing.Known{PublicKey: signedKey(), Witnesses: []string{r.witness()}}.Text())
+	if got := r.guard(proven - 1); got != signing.Behind {
+		t.Errorf("the guard is %q after %d commits", got, r.more)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.more != 2*egress.SurveyConnections || r.connections > egress.SurveyConnections {
+		t.Errorf("%d questions over %d connections", r.more, r.connections)
+	}
+}
+
+// Nobody could tell a witness that has nothing from one that was too slow.
+func TestAWitnessThatWasNotLookedThroughIsLogged(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	r := newRig(t)
+	r.opts.Log = slog.New(slog.NewTextHandler(&log, nil))
+	r.meet, r.ahead = 2*egress.SurveyConnections, 10 // so many never come
+	ctx, cancel := context.WithCancel(t.Context())
+	r.early = cancel
+	if height, answered := r.witnessed(ctx, signedKey(), 400, []string{r.witness()}); height != 0 || answered {
+		t.Errorf("%d, %t", height, answered)
+	}
+	if text := log.String(); !strings.Contains(text, "looked=1") || !strings.Contains(text, "of=100") {
+		t.Errorf("the log is %q", text)
 	}
 }
 
