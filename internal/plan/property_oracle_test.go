@@ -22,10 +22,10 @@ func forbidden(in Input, task string) string {
 	}
 	rules := map[string][]func(Input) string{
 		TaskEnsureDataPVC:           {volumeNotOurs, volumeInUse},
-		TaskReplacePod:              {stopLosesData, volumeNotOurs, keysNotOurs},
-		TaskMarkReady:               {keysNotOurs},
-		TaskValidateSigningKey:      {keysNotOurs},
-		TaskValidateNodeKey:         {keysNotOurs},
+		TaskReplacePod:              {stopLosesData, volumeNotOurs, keysNotOurs, volumeKeyNotOurs},
+		TaskMarkReady:               {keysNotOurs, volumeKeyNotOurs},
+		TaskValidateSigningKey:      {keysNotOurs, volumeKeyNotOurs},
+		TaskValidateNodeKey:         {keysNotOurs, volumeKeyNotOurs},
 		TaskApplyStatefulSet:        {othersStatefulSet},
 		TaskApplyService:            {func(in Input) string { return controlledByOther(in, orNil(in.Seen.Service)) }},
 		TaskConfigureGenesis:        {broughtUpBefore},
@@ -113,8 +113,7 @@ func stopLosesData(in Input) string {
 }
 
 // keysNotOurs: a key that the spec names was not looked at, cannot be used, or is
-// another node's; or the validator signs with a key on its volume, which may be a clone,
-// and that key is another node's.
+// another node's.
 func keysNotOurs(in Input) string {
 	names := map[KeyKind]bool{}
 	if v := in.Node.Spec.Validator; v != nil {
@@ -134,6 +133,12 @@ func keysNotOurs(in Input) string {
 			return "another node has the node key"
 		}
 	}
+	return ""
+}
+
+// volumeKeyNotOurs: the validator signs with a key on its volume, which may be a clone, and
+// that key is another node's.
+func volumeKeyNotOurs(in Input) string {
 	onVolume := in.Node.Spec.Validator != nil && in.Node.Spec.Validator.SigningKey == nil && in.Seen.Sidecar.Connected
 	if public := in.Seen.Sidecar.Status.SigningPublicKey; onVolume && public != "" && leaseOfOther(in, wishOf(v1alpha1.ReservationSigningKey, public).Name) {
 		return "another node has the key on the volume"

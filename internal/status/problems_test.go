@@ -42,8 +42,10 @@ func TestProblemsOfASidecarAreShown(t *testing.T) {
 	}{
 		"none": {running(), metav1.ConditionTrue, "NoProblems", "no problem"},
 		"a part of the configuration is not known": {running(problems(problem("ConfigurationNotKnown", "a newer operator wrote x"))), metav1.ConditionFalse, "ConfigurationNotKnown", "ConfigurationNotKnown: a newer operator wrote x."},
-		"two": {running(problems(problem("StoreUnavailable", "the disk is full."), problem("TaskStoreMovedAside", "look at it"))), metav1.ConditionFalse, "StoreUnavailable",
-			"StoreUnavailable: the disk is full. TaskStoreMovedAside: look at it."},
+		"two": {
+			running(problems(problem("StoreUnavailable", "the disk is full."), problem("TaskStoreMovedAside", "look at it"))), metav1.ConditionFalse, "StoreUnavailable",
+			"StoreUnavailable: the disk is full. TaskStoreMovedAside: look at it.",
+		},
 		"seid cannot be stopped":          {running(problems(problem("SeidNotAsWanted", "stopping seid since noon"))), metav1.ConditionFalse, "SeidNotAsWanted", "since noon"},
 		"on the way up":                   {running(planned, problems(problem("SeidNotAsWanted", "x"), problem("ApprovalOfAnotherNode", "y"))), metav1.ConditionTrue, "NoProblems", ""},
 		"a hold closes the stores":        {running(moves(api.SeidStopping, true, 5*time.Minute)), metav1.ConditionTrue, "NoProblems", ""},
