@@ -113,6 +113,11 @@ func RecordSigned(ctx context.Context, s *scope.Scope) error {
 		s.Report.Event(s.Node, scope.Event{Warning: true, Reason: "SignStateAccepted", Message: fmt.Sprintf(
 			"A person accepted the sign state at height %d: seid starts without looking for its own signatures.", *accepted)})
 	}
+	if seen.Unreadable {
+		s.Report.Event(s.Node, scope.Event{Warning: true, Reason: "SignRecordReplaced", Message: fmt.Sprintf(
+			"The Lease %s had a record of what the key signed that cannot be read. It says height %d now.", now.Lease, now.Record.Height)})
+	}
+	seen.Unreadable = false
 	seen.Signed, seen.Renewed, seen.ResourceVersion = now.Record, s.Seen.Now, after.ResourceVersion
 	s.Seen.Leases[now.Lease] = seen
 	return nil

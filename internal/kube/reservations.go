@@ -93,13 +93,15 @@ func (c *Client) ChangeReservation(ctx context.Context, before, after *coordinat
 
 // LetGo deletes a Lease and removes its finalizer. A Lease that records what a key signed
 // stays without a holder, unless that is to be forgotten: the next node with the key
-// needs that record.
+// needs that record. If somebody deleted it while its node ran, only its finalizer keeps it.
 func (c *Client) LetGo(ctx context.Context, lease *coordinationv1.Lease, forget bool) error {
-	if lease.Annotations[v1alpha1.AnnotationSigned] != "" && !forget && lease.DeletionTimestamp == nil {
+	if lease.Annotations[v1alpha1.AnnotationSigned] != "" && !forget {
 		after := lease.DeepCopy()
 		after.Spec.HolderIdentity = nil
 		delete(after.Annotations, v1alpha1.AnnotationHolder)
-		controllerutil.RemoveFinalizer(after, v1alpha1.FinalizerReservation)
+		if lease.DeletionTimestamp == nil {
+			controllerutil.RemoveFinalizer(after, v1alpha1.FinalizerReservation)
+		}
 		return ignoreNotFound(c.ChangeReservation(ctx, lease, after))
 	}
 	if lease.DeletionTimestamp == nil {

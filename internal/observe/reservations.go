@@ -61,8 +61,9 @@ func leaseOf(ctx context.Context, k *kube.Client, node *v1alpha1.SeiNode, lease 
 		ResourceVersion: lease.ResourceVersion,
 		Bootstrapped:    types.UID(lease.Annotations[v1alpha1.AnnotationBootstrapped]),
 	}
-	// What cannot be read is as good as nothing; the next pass writes it anew.
-	_ = json.Unmarshal([]byte(lease.Annotations[v1alpha1.AnnotationSigned]), &found.Signed)
+	if text := lease.Annotations[v1alpha1.AnnotationSigned]; text != "" && json.Unmarshal([]byte(text), &found.Signed) != nil {
+		found.Signed, found.Unreadable = plan.SignRecord{}, true
+	}
 	if lease.Spec.RenewTime != nil {
 		found.Renewed = lease.Spec.RenewTime.Time
 	}

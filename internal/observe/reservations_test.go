@@ -120,6 +120,26 @@ func TestLeasesOfANode(t *testing.T) {
 	}
 }
 
+// TestWhatAKeySignedIsReadOrMissed: a record that cannot be read is not one that says nothing.
+func TestWhatAKeySignedIsReadOrMissed(t *testing.T) {
+	t.Parallel()
+	name := keyLease()
+	for text, want := range map[string]plan.Lease{
+		"":                            {},
+		`{"height":7,"volume":"uid"}`: {Signed: plan.SignRecord{Height: 7, Volume: "uid"}},
+		`{"height":7,"volume":1}`:     {Unreadable: true},
+		`{"height":`:                  {Unreadable: true},
+	} {
+		held := lease(name, "node-uid", "sei/node")
+		held.Annotations[v1alpha1.AnnotationSigned] = text
+		got, err := Leases(t.Context(), newCluster(t, held).Client, seeing())
+		must(t, err)
+		if diff := cmp.Diff(want.Signed, got[name].Signed); diff != "" || got[name].Unreadable != want.Unreadable {
+			t.Errorf("%q: %+v", text, got[name])
+		}
+	}
+}
+
 // TestWhoeverHoldsALeaseIsLookedForAtTheAPIServer: a cache that does not know it yet says
 // nothing.
 func TestWhoeverHoldsALeaseIsLookedForAtTheAPIServer(t *testing.T) {

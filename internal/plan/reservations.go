@@ -33,6 +33,8 @@ type Lease struct {
 	// was written.
 	Signed  SignRecord
 	Renewed time.Time
+	// Unreadable: the Lease has a record of what was signed that cannot be read.
+	Unreadable bool
 }
 
 // Wish is something that a node has to have for itself alone.

@@ -42,6 +42,9 @@ type Recording struct {
 // Only a sign state that was written by this key on this volume is believed; what
 // another key, or another node, left on the volume says nothing.
 func RecordSigned(in Input) Recording {
+	if lost := lostRecord(in); lost.Lease != "" {
+		return lost
+	}
 	status, name, lease, known := signingLease(in)
 	if !known {
 		return Recording{}
@@ -74,6 +77,49 @@ func RecordSigned(in Input) Recording {
 	default:
 		return Recording{After: wait}
 	}
+}
+
+// lostRecord puts back into the Lease what the pod was told before, if the Lease says less
+// now: it was deleted by force, restored or edited. The ConfigMap goes with the node, and
+// the Lease has to tell the next one.
+func lostRecord(in Input) Recording {
+	told, _ := toldBefore(in)
+	wish := newWish(v1alpha1.ReservationSigningKey, in.Node.Spec.ChainID, told.PublicKey)
+	lease := in.Seen.Leases[wish.Name]
+	record := lease.Signed
+	record.Height = stillKnown(told, record)
+	if lease.Holder != in.Node.UID || record.Height == lease.Signed.Height {
+		return Recording{}
+	}
+	return Recording{Lease: wish.Name, Record: record, After: acceptedEvery}
+}
+
+// stillKnown is the height that a key is known to have signed, by the Lease and by what its
+// pod was told before. Only a person's word lowers it.
+func stillKnown(told signing.Known, record SignRecord) int64 {
+	if usedUp(record, record.Height) {
+		return record.Height
+	}
+	return max(told.Height, record.Height)
+}
+
+// toldBefore is what the pod was told of its signing key; the error says that it cannot be
+// read, or that there is nothing.
+func toldBefore(in Input) (signing.Known, error) {
+	if in.Seen.NodeConfig == nil {
+		return signing.Parse(nil)
+	}
+	return signing.Parse([]byte(in.Seen.NodeConfig.Data[signing.File]))
+}
+
+// UnreadableRecord is the name of the Lease that has a record of what the node's key signed
+// which cannot be read; empty: there is none.
+func UnreadableRecord(in Input) string {
+	wish, wants := keyWish(in, SigningKey)
+	if !wants || !in.Seen.Leases[wish.Name].Unreadable {
+		return ""
+	}
+	return wish.Name
 }
 
 // signingLease is the Lease of the key that the pod signs with, if that is this node's
@@ -114,7 +160,7 @@ func SigningEntry(in Input) string {
 	if in.Seen.NodeConfig != nil {
 		told = in.Seen.NodeConfig.Data[signing.File]
 	}
-	before, err := signing.Parse([]byte(told))
+	before, err := toldBefore(in)
 	wish, wants := keyWish(in, SigningKey)
 	if !wants {
 		wish, wants = keyOnVolume(in, before)
@@ -137,6 +183,7 @@ func SigningEntry(in Input) string {
 	if before = before.Of(wish.Identity); known.Tip == 0 {
 		known.Tip = before.Tip
 	}
+	known.Height = stillKnown(before, record)
 	// Few blocks decide nothing, and a node that cannot start would be told of each.
 	about := podGone(in) && !in.Node.Spec.Paused && known.Tip-before.Tip > signing.Window
 	if sameKey && before.SameBut(known) && !about {

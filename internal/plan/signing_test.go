@@ -101,6 +101,37 @@ func TestAnAcceptanceIsLookedAtAgainSoon(t *testing.T) {
 	}
 }
 
+// A Lease can be deleted by force, restored or edited. What the pod was told outlives that,
+// but not its node, so it goes back into the Lease.
+func TestARecordThatIsLostComesBack(t *testing.T) {
+	t.Parallel()
+	told := tells(signing.Known{PublicKey: publicKey, Height: 9})
+	record := func(height int64, accepted *int64) edit {
+		return knows(SignRecord{Height: height, Volume: claimUID, Accepted: accepted}, time.Minute)
+	}
+	for name, c := range map[string]struct {
+		in   Input
+		want SignRecord
+	}{
+		"lost, and the volume was put back": {signer(signed(4, signing.Behind), knows(SignRecord{}, 0), told), SignRecord{Height: 9}},
+		"lost, and there is no pod":         {signer(knows(SignRecord{}, 0), told, noPod), SignRecord{Height: 9}},
+		"an older one":                      {signer(record(5, nil), told, noPod), SignRecord{Height: 9, Volume: claimUID}},
+		"an older one that says more":       {signer(record(5, new(int64(4))), told, noPod), SignRecord{Height: 9, Volume: claimUID, Accepted: new(int64(4))}},
+		"a person accepted less":            {signer(record(4, new(int64(4))), told, noPod), SignRecord{}},
+		"nothing is lost":                   {signer(record(9, nil), told, noPod), SignRecord{}},
+		"the Lease is another node's":       {signer(leasedTo(v1alpha1.ReservationSigningKey, publicKey, otherUID), told, noPod), SignRecord{}},
+		"nothing was told":                  {signer(knows(SignRecord{}, 0), noPod), SignRecord{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := RecordSigned(c.in)
+			if diff := cmp.Diff(c.want, got.Record); diff != "" || (got.Lease != "") != (c.want.Height != 0) {
+				t.Errorf("%+v (-want +got):\n%s", got, diff)
+			}
+		})
+	}
+}
+
 func tells(known signing.Known) edit {
 	return func(in *Input) { in.Seen.NodeConfig.Data[signing.File] = known.Text() }
 }
@@ -179,6 +210,8 @@ func TestAPodIsToldWhatIsKnownOfItsKey(t *testing.T) {
 		"its own key, which another node has":   {signer(ownKeys, leasedTo(v1alpha1.ReservationSigningKey, publicKey, otherUID), tells(base), at(700), noPod), base},
 		"its own key, and the Lease is gone":    {signer(ownKeys, tells(base), at(700), noPod, func(in *Input) { in.Seen.Leases = nil }), base},
 		"its own key, and the pod has none yet": {signer(ownKeys, knows(SignRecord{Height: 6, Volume: claimUID}, 0), tells(base), at(700), podHas("", nodeID)), base},
+		"the record is lost":                    {signer(knows(SignRecord{}, 0), tells(base)), signing.Known{PublicKey: publicKey, Height: 5}},
+		"an older record came back":             {signer(knows(SignRecord{Height: 3, Volume: claimUID, Accepted: new(int64(2))}, 0), tells(base)), base},
 		"the Secret is gone":                    {signer(tells(base), key(SigningKey, Key{Problem: v1alpha1.ReasonSecretNotFound})), base},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -194,5 +227,17 @@ func TestAPodIsToldWhatIsKnownOfItsKey(t *testing.T) {
 	}
 	if got := SigningEntry(fresh()); got != "" {
 		t.Errorf("a node without a ConfigMap is told %s", got)
+	}
+}
+
+func TestARecordThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	unreadable := Lease{Holder: nodeUID, Unreadable: true}
+	in := signer(leased(v1alpha1.ReservationSigningKey, publicKey, unreadable))
+	if got, want := UnreadableRecord(in), wishOf(v1alpha1.ReservationSigningKey, publicKey).Name; got != want {
+		t.Errorf("it is in %q, want %q", got, want)
+	}
+	if got := UnreadableRecord(signer()); got != "" {
+		t.Errorf("%q has nothing to read", got)
 	}
 }

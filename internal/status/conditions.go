@@ -187,7 +187,11 @@ func keyReady(in Input, kind v1alpha1.ConditionType, key plan.KeyKind) metav1.Co
 	if why := in.Seen.Sidecar.Status.SignGuard.Message; key == plan.SigningKey && in.Seen.Sidecar.Connected && why != "" {
 		return condition(kind, metav1.ConditionTrue, v1alpha1.ReasonSignStateGuarded, why+" seid looks for signatures of its own key before it signs, and does not sign while it finds any.")
 	}
-	return condition(kind, metav1.ConditionTrue, v1alpha1.ReasonKeyValid, fmt.Sprintf("The %s is there and well-formed, and no other node uses it.", key))
+	message := fmt.Sprintf("The %s is there and well-formed, and no other node uses it.", key)
+	if lease := plan.UnreadableRecord(in.Input); key == plan.SigningKey && lease != "" {
+		message += fmt.Sprintf(" The annotation %s of the Lease %s cannot be read: restore it, or it is written anew at the next signature.", v1alpha1.AnnotationSigned, lease)
+	}
+	return condition(kind, metav1.ConditionTrue, v1alpha1.ReasonKeyValid, message)
 }
 
 // signedElsewhereMessage says what a person can do. That the sign state is accepted is the

@@ -53,6 +53,21 @@ func TestAnAcceptanceThatDoesNothingIsNamed(t *testing.T) {
 	}
 }
 
+// A record that cannot be read counts for nothing, and a person may still have it.
+func TestARecordThatCannotBeReadIsNamed(t *testing.T) {
+	t.Parallel()
+	for _, unreadable := range []bool{false, true} {
+		in := running(validator, key(plan.SigningKey, plan.Key{PublicKey: "public"}))
+		name := plan.Wishes(in.Input)[0].Name
+		in.Seen.Leases = map[string]plan.Lease{name: {Holder: "node-uid", Unreadable: unreadable}}
+		Set(in)
+		got := find(t, in, v1alpha1.ConditionSigningKeyReady).Message
+		if says := strings.Contains(got, name) && strings.Contains(got, "cannot be read"); says != unreadable || strings.HasSuffix(got, "...") {
+			t.Errorf("unreadable: %t, and it says %s", unreadable, got)
+		}
+	}
+}
+
 // The message is cut where it is too long, and then a person lacks the number that decides.
 func TestWhoSignsElsewhereIsToldWithAllNumbers(t *testing.T) {
 	t.Parallel()
