@@ -352,6 +352,7 @@ func TestAWitnessThatWasNotLookedThroughIsLogged(t *testing.T) {
 func TestWitnessesAreAskedOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
+	r.ahead = 1
 	r.approve(0)
 	r.write("config/config.toml", "[statesync]\nrpc-servers = \""+r.witness()+"\"\n")
 	for range 3 {
@@ -359,6 +360,21 @@ func TestWitnessesAreAskedOnce(t *testing.T) {
 	}
 	if r.asked != 1 {
 		t.Errorf("they were asked %d times", r.asked)
+	}
+}
+
+// A witness that is not above the sign state has not seen what came after it.
+func TestAWitnessThatLagsIsAskedAgain(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.approve(0)
+	r.write("signing.json", signing.Known{PublicKey: signedKey(), Witnesses: []string{r.witness()}}.Text())
+	r.guard(proven)
+	r.ahead = 1
+	r.guard(proven)
+	r.guard(proven)
+	if r.asked != 2 {
+		t.Errorf("it was asked %d times", r.asked)
 	}
 }
 

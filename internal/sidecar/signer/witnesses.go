@@ -3,6 +3,7 @@ package signer
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -81,6 +82,9 @@ func (s *survey) lastSigned(ctx context.Context, signed int64) (int64, error) {
 		return 0, err
 	}
 	s.looked = 1
+	if latest.Height <= signed {
+		return 0, fmt.Errorf("it is at height %d, and the sign state at %d: it says nothing of what came after", latest.Height, signed)
+	}
 	if latest.Signed(s.chain, s.key) {
 		return latest.Height, nil
 	}
