@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
@@ -38,6 +39,20 @@ func Tip(ctx context.Context, k *kube.Client, fleet *agents.Fleet, node *v1alpha
 			witnesses = append(witnesses, fmt.Sprintf("http://%s.%s.svc:26657", render.ServiceName(other), other.Namespace))
 		}
 	}
-	slices.Sort(witnesses)
-	return tip, witnesses[:min(len(witnesses), maxWitnesses)], nil
+	return tip, nearest(witnesses, "."+node.Namespace+".svc:"), nil
+}
+
+// nearest are the first few witnesses, those of the own namespace first: others must not
+// crowd them out.
+func nearest(witnesses []string, own string) []string {
+	slices.SortFunc(witnesses, func(a, b string) int {
+		switch ours := strings.Contains(a, own); {
+		case ours == strings.Contains(b, own):
+			return strings.Compare(a, b)
+		case ours:
+			return -1
+		}
+		return 1
+	})
+	return witnesses[:min(len(witnesses), maxWitnesses)]
 }
