@@ -39,6 +39,10 @@ func (v *validator) dbBackend() {
 	case !ok, backend == "goleveldb", backend == "goleveldb-bloom":
 	case backend == "memdb":
 		v.add(key, SeverityError, "%q keeps nothing on the volume: every restart would lose the blocks; write goleveldb", backend)
+	case slices.Contains([]string{"cleveldb", "boltdb", "rocksdb", "badgerdb"}, backend):
+		// No error: the seid of an adopted node may be somebody's own build, and its data is
+		// in this database.
+		v.add(key, SeverityWarning, "seid starts with %q only if it was built with support for it; goleveldb always works", backend)
 	default:
 		v.add(key, SeverityError, "%q is no database that seid is built with: write goleveldb", backend)
 	}

@@ -54,7 +54,7 @@ func TestValidate(t *testing.T) {
 		{"duration in app.toml", AppTOML, []toml.Assignment{set("evm.read_timeout", int64(30))}, "Error app.evm.read_timeout nanoseconds"},
 		{"unknown database", ConfigTOML, []toml.Assignment{set("db-backend", "nosuch")}, "Error config.db-backend no database"},
 		{"database that forgets", ConfigTOML, []toml.Assignment{set("db-backend", "memdb")}, "Error config.db-backend every restart"},
-		{"database of special builds", ConfigTOML, []toml.Assignment{set("db-backend", "rocksdb")}, "Error config.db-backend no database"},
+		{"database of special builds", ConfigTOML, []toml.Assignment{set("db-backend", "rocksdb")}, "Warning config.db-backend built with support"},
 		{"log level", ConfigTOML, []toml.Assignment{set("log-level", "chatty")}, "Error config.log-level no level"},
 		{"log level, another", ConfigTOML, []toml.Assignment{set("log-level", "DEBUG")}, ""},
 		{"indexer", ConfigTOML, []toml.Assignment{set("tx-index.indexer", []string{"kv", "sqlite"})}, "Error config.tx-index.indexer no indexer"},

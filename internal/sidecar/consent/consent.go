@@ -23,6 +23,10 @@ import (
 // ErrHeldLater is the answer to a release that is older than a hold.
 var ErrHeldLater = errors.New("the node was held again after this release was asked for, and stays held; release it again if that is wanted")
 
+// ErrHoldUnreadable is the answer to a release of one hold, on a node whose hold cannot be
+// read.
+var ErrHoldUnreadable = errors.New("the hold of the node cannot be read, so nobody knows whose it is, and the node stays held; release it without naming a hold if that is wanted")
+
 // ErrHeld is the answer to an approval of a held node: only a release ends a hold.
 var ErrHeld = errors.New("the node is held; release the hold first")
 
@@ -370,24 +374,33 @@ type Release struct {
 	Of string
 }
 
-// ends tells whether this release is about the hold; nil is one that cannot be read. In
-// doubt it is somebody else's.
-func (r Release) ends(hold *Hold) bool {
+// refusal is why this release does not end the hold; nil when it does. A nil hold is one
+// that cannot be read. In doubt it is somebody else's.
+func (r Release) refusal(hold *Hold) error {
+	ends := false
 	switch {
-	case r.Of != "" && (hold == nil || r.Of != hold.latest()):
-		return false
+	case r.Of != "" && hold == nil:
+		return ErrHoldUnreadable
+	case r.Of != "" && r.Of != hold.latest():
 	case hold == nil || hold.Sequence == 0:
-		return !r.Resumed
+		ends = !r.Resumed
+	default:
+		ends = r.Sequence >= hold.Sequence
 	}
-	return r.Sequence >= hold.Sequence
+	if !ends {
+		return ErrHeldLater
+	}
+	return nil
 }
 
 // Release ends a hold, and nothing else does. The node runs again if it is approved.
 func (c *Consent) Release(r Release) error {
 	c.changing.Lock()
 	defer c.changing.Unlock()
-	if c.held && !r.ends(c.hold) {
-		return ErrHeldLater
+	if c.held {
+		if err := r.refusal(c.hold); err != nil {
+			return err
+		}
 	}
 	if err := c.dir.remove(holdFile); err != nil {
 		// The file may be gone, and not for good. It is put back, so that what is said

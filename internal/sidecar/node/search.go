@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -34,6 +35,8 @@ type search struct {
 	tries int
 	// abandoned: a part of a snapshot may be on the volume.
 	abandoned bool
+	// unsafe is why seid must not be stopped now; empty when it may be.
+	unsafe string
 }
 
 // next takes in what the supervisor says, and tells whether seid is to be started anew.
@@ -49,12 +52,15 @@ func (s search) next(state supervisor.State, now time.Time) (next search, again 
 	if s.first.IsZero() {
 		s.first = now
 	}
-	s.abandoned = state.RestoreAbandoned
+	s.abandoned, s.unsafe = state.RestoreAbandoned, ""
+	if !state.SafeToStop {
+		s.unsafe = cmp.Or(string(state.UnsafeBecause), "for a reason that the supervisor does not tell")
+	}
 	switch {
 	case state.Instance != s.instance:
 		s.instance, s.since = state.Instance, now
 		return s, false
-	case !state.SafeToStop || s.abandoned:
+	case s.unsafe != "" || s.abandoned:
 		return s, false
 	case now.Sub(s.since) < min(lastSearch, firstSearch<<min(s.tries, 10)):
 		return s, false
@@ -70,6 +76,12 @@ func (s search) verdict(now time.Time) readiness.Verdict {
 			"seid gave the restore of a snapshot up, and no peer offered another one for %s; a part of the first may be on the volume, so seid is not started anew by itself: "+
 				"a SeiNodeTask of kind ResyncNode removes the data of a full node, one of kind RestartSeid goes on with what is there",
 			now.Sub(s.since).Round(time.Second))}
+	}
+	if s.unsafe != "" {
+		return readiness.Verdict{Reason: noSnapshotFound, Message: fmt.Sprintf(
+			"no peer offered a snapshot that could be restored for %s; seid asks each peer once, but it is not safe to stop it (%s), so it is not started anew by itself: "+
+				"a SeiNodeTask of kind RestartSeid restarts it when that is safe, one of kind ResyncNode removes the data of a full node",
+			now.Sub(s.first).Round(time.Second), s.unsafe)}
 	}
 	return readiness.Verdict{Reason: noSnapshotFound, Message: fmt.Sprintf(
 		"no peer offered a snapshot that could be restored for %s; seid asks each peer once, so it was started anew %d times, and is again as long as it has none",

@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"encoding/json"
+	"errors"
 
 	"github.com/sei-operator/sei-operator/internal/seid"
 	"github.com/sei-operator/sei-operator/internal/sidecar/api"
@@ -27,6 +28,14 @@ func (p configValidate) now() ConfigApply { return ConfigApply{Document: p.Docum
 // discoverPeers were the params of peers alone.
 type discoverPeers struct {
 	Peers []string `json:"peers"`
+}
+
+// Validate names what is missing in the words of the caller.
+func (p discoverPeers) Validate() error {
+	if p.Peers == nil {
+		return errors.New("peers is missing")
+	}
+	return nil
 }
 
 func (p discoverPeers) now() ConfigApply { return ConfigApply{Peers: p.Peers} }

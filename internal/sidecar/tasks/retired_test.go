@@ -57,6 +57,13 @@ func TestTasksOfAnEarlierSidecar(t *testing.T) {
 	}
 }
 
+// TestPeersThatAreMissing: the refusal names what the caller left out.
+func TestPeersThatAreMissing(t *testing.T) {
+	if _, err := retired[discoverPeers](json.RawMessage(`{}`)); err == nil || !strings.Contains(err.Error(), "peers is missing") {
+		t.Errorf("refused with %v", err)
+	}
+}
+
 // TestBefore: an earlier sidecar is asked in its own words for what it can do.
 func TestBefore(t *testing.T) {
 	type earlier struct {
