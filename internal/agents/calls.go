@@ -30,7 +30,12 @@ func (f *Fleet) Submit(ctx context.Context, node types.NamespacedName, request a
 	err = f.submit(ctx, c, request)
 	// An image of the sidecar may be pinned, and be older than the operator.
 	if before, ok := tasks.Before(request); ok && client.Reason(err) == api.ReasonInvalidParams {
-		return f.submit(ctx, c, before)
+		second := f.submit(ctx, c, before)
+		// Refused twice, what is wrong with the words of the caller is told. Any other error
+		// may leave open whether the task exists, and is not hidden.
+		if reason := client.Reason(second); reason != api.ReasonInvalidParams && reason != api.ReasonUnknownTaskType {
+			return second
+		}
 	}
 	return err
 }

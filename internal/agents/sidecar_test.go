@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -180,6 +181,22 @@ func TestASidecarFromBefore(t *testing.T) {
 		if got, err := r.Task(t.Context(), alpha, task.ID, time.Minute); err != nil || got.Type != want || got.Status != api.TaskCompleted {
 			t.Errorf("%s: it ran %+v, %v", params, got, err)
 		}
+	}
+}
+
+// TestASidecarThatRefusesBothWords: what is wrong with the params is said of those that
+// the caller gave, also by a sidecar that does not know the earlier type.
+func TestASidecarThatRefusesBothWords(t *testing.T) {
+	refuse := func(json.RawMessage) (any, error) { return nil, errors.New("the first peer is no peer") }
+	s := start(t, "uid-alpha", "127.0.0.1:0", engine.Definition{
+		Type: "config-apply", Deadline: time.Hour, Decode: refuse,
+		Run: func(context.Context, engine.Execution) (any, error) { return struct{}{}, nil },
+	})
+	r := follow(t, s)
+	r.until(t, alpha, "a connection", isConnected)
+	err := r.Submit(t.Context(), alpha, api.TaskRequest{ID: uuid.New(), Type: "config-apply", Params: json.RawMessage(`{"peers":["x"]}`)})
+	if err == nil || !strings.Contains(err.Error(), "the first peer is no peer") {
+		t.Errorf("submitted with %v", err)
 	}
 }
 

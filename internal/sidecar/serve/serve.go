@@ -82,7 +82,7 @@ func Run(ctx context.Context, cfg Config, listening func(net.Addr)) (err error) 
 	if err != nil {
 		return err
 	}
-	// A release has to come after the hold that it ends, also in a store that is new.
+	// Before the first task is taken; follow does it from then on.
 	tasksStore.After(allowed.Sequence())
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1, IdleConnTimeout: 30 * time.Second}}
 	defer client.CloseIdleConnections()
@@ -133,6 +133,7 @@ func Run(ctx context.Context, cfg Config, listening func(net.Addr)) (err error) 
 	}
 	listening(listener.Addr())
 	var driving sync.WaitGroup
+	driving.Go(func() { follow(ctx, allowed, tasksStore.After) })
 	driving.Go(func() {
 		// A hold that was accepted and is unfinished comes before the driver may
 		// start anything.
@@ -146,6 +147,21 @@ func Run(ctx context.Context, cfg Config, listening func(net.Addr)) (err error) 
 	err = errors.Join(err, runner.Close(draining))
 	driving.Wait()
 	return err
+}
+
+// follow tells after the place of the hold, whenever it may have changed: a release has to
+// come after the hold that it ends, also in a store that is new. A hold that could not be
+// read at the start may be read later.
+func follow(ctx context.Context, allowed *consent.Consent, after func(uint64)) {
+	for {
+		changed := allowed.Changed()
+		after(allowed.Sequence())
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // beside is another file of the directory that a file is in; empty without one.
