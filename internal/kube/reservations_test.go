@@ -40,23 +40,15 @@ func TestWhatAKeySignedOutlivesItsNode(t *testing.T) {
 				lease.Annotations[v1alpha1.AnnotationSigned] = c.record
 			}
 			scheme, err := NewScheme()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			server := fake.NewClientBuilder().WithScheme(scheme).WithObjects(lease).Build()
 			k := New(Options{Cached: server, Live: server, Namespace: "operator"})
 			if c.deleted {
-				if err := server.Delete(t.Context(), lease); err != nil {
-					t.Fatal(err)
-				}
+				must(t, server.Delete(t.Context(), lease))
 			}
 			found, err := k.Reservation(t.Context(), "key")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := k.LetGo(t.Context(), found, c.forget); err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
+			must(t, k.LetGo(t.Context(), found, c.forget))
 			left, err := k.Reservation(t.Context(), "key")
 			switch {
 			case apierrors.IsNotFound(err):
@@ -74,5 +66,12 @@ func TestWhatAKeySignedOutlivesItsNode(t *testing.T) {
 				t.Errorf("it is still held: %+v", left)
 			}
 		})
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

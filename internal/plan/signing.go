@@ -61,6 +61,13 @@ func RecordSigned(in Input) Recording {
 		record.Accepted = nil
 		return Recording{Lease: name, Record: record}
 	}
+	return recordHeight(in, name, lease)
+}
+
+// recordHeight decides whether the height of the sign state is written now.
+func recordHeight(in Input, name string, lease Lease) Recording {
+	status := in.Seen.Sidecar.Status
+	height, guard := *status.SignHeight, signing.Reason(status.SignGuard.Reason)
 	record := lease.Signed
 	record.Height, record.Volume = height, in.Seen.Claim.UID
 	// The first signature under an acceptance uses it up, and until that is recorded a volume
@@ -161,14 +168,7 @@ func SigningEntry(in Input) string {
 		told = in.Seen.NodeConfig.Data[signing.File]
 	}
 	before, err := toldBefore(in)
-	wish, wants := keyWish(in, SigningKey)
-	if !wants {
-		wish, wants = keyOnVolume(in, before)
-	}
-	if wants && keepsKey(in, wish, before) {
-		wish = newWish(wish.Kind, in.Node.Spec.ChainID, before.PublicKey)
-		_, wants = in.Seen.Leases[wish.Name]
-	}
+	wish, wants := toldOf(in, before)
 	if !wants {
 		return told
 	}
@@ -190,6 +190,19 @@ func SigningEntry(in Input) string {
 		return told
 	}
 	return known.Text()
+}
+
+// toldOf is the key that the pod is to be told of.
+func toldOf(in Input, before signing.Known) (Wish, bool) {
+	wish, wants := keyWish(in, SigningKey)
+	if !wants {
+		wish, wants = keyOnVolume(in, before)
+	}
+	if wants && keepsKey(in, wish, before) {
+		wish = newWish(wish.Kind, in.Node.Spec.ChainID, before.PublicKey)
+		_, wants = in.Seen.Leases[wish.Name]
+	}
+	return wish, wants
 }
 
 // keyOnVolume is the key of a validator without a Secret while nobody can ask its sidecar:
