@@ -32,16 +32,15 @@ func Postpone(before, after *v1alpha1.SeiNodeStatus, now time.Time) time.Duratio
 	return 0
 }
 
+// mayWait are the conditions that a plan changes step by step, and that decide nothing.
+var mayWait = []v1alpha1.ConditionType{v1alpha1.ConditionDataVolumeReady, v1alpha1.ConditionSidecarReady, v1alpha1.ConditionSidecarHealthy}
+
 // essence is a status without what may wait.
 func essence(status *v1alpha1.SeiNodeStatus) *v1alpha1.SeiNodeStatus {
 	rest := status.DeepCopy()
 	rest.CurrentImage, rest.CurrentSidecarImage, rest.PodTemplateHash = "", "", ""
 	rest.Conditions = slices.DeleteFunc(rest.Conditions, func(c metav1.Condition) bool {
-		switch v1alpha1.ConditionType(c.Type) {
-		case v1alpha1.ConditionDataVolumeReady, v1alpha1.ConditionSidecarReady, v1alpha1.ConditionSidecarHealthy:
-			return true
-		}
-		return false
+		return slices.Contains(mayWait, v1alpha1.ConditionType(c.Type))
 	})
 	return rest
 }
