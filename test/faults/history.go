@@ -73,6 +73,8 @@ func (r *run) saw(before, after client.Object) {
 		if object.DeletionTimestamp != nil {
 			r.lostClaim(object)
 		}
+	case *coordinationv1.Lease:
+		r.sawLease(before, object)
 	case *v1alpha1.SeiNode:
 		r.sawSeiNode(before, object)
 		return

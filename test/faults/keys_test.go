@@ -30,7 +30,7 @@ func withPolicy(policy v1alpha1.DeletionPolicy) func(*v1alpha1.SeiNode) {
 }
 
 // goneWithKeys tells whether the node is gone and its keys are free.
-func goneWithKeys(p *faults.Person) bool { return gone(p) && len(p.Leases()) == 0 }
+func goneWithKeys(p *faults.Person) bool { return gone(p) && p.KeysAreFree() }
 
 func TestAValidatorIsDeletedAndItsVolumeStays(t *testing.T) {
 	faults.Run(t, faults.Workload{
@@ -90,7 +90,7 @@ func TestAValidatorGetsAnotherKey(t *testing.T) {
 			p.Delete(faults.Node+"-0", &corev1.Pod{})
 		},
 		Done: func(p *faults.Person) bool {
-			return p.Ready() && len(p.Leases()) == 2 && p.Has(v1alpha1.ConditionSigningKeyReady, v1alpha1.ReasonKeyValid)
+			return p.Ready() && len(p.SeiNode().Status.Reservations) == 2 && p.HoldsItsKeys() && p.Has(v1alpha1.ConditionSigningKeyReady, v1alpha1.ReasonKeyValid)
 		},
 		ReplacesKey: true,
 	})

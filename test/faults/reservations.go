@@ -20,10 +20,31 @@ func secretMetadata() client.Object {
 	return secret
 }
 
-// holderNamespace is that of the node that a Lease says it belongs to.
-func holderNamespace(lease *coordinationv1.Lease) string {
-	namespace, _, _ := strings.Cut(lease.Annotations[v1alpha1.AnnotationHolder], "/")
-	return namespace
+// namespaceOf is that of the run that a Lease belongs to. Its chain says so, also when
+// it is nobody's.
+func namespaceOf(lease *coordinationv1.Lease) string {
+	return strings.TrimPrefix(lease.Labels[v1alpha1.LabelChain], chainPrefix)
+}
+
+// isFree tells whether a Lease is nobody's, and kept for what it says of a signing key.
+func isFree(lease *coordinationv1.Lease) bool {
+	return lease.Spec.HolderIdentity == nil && lease.Annotations[v1alpha1.AnnotationHolder] == "" && len(lease.Finalizers) == 0 &&
+		lease.Labels[v1alpha1.LabelReservation] == string(v1alpha1.ReservationSigningKey) && lease.Annotations[v1alpha1.AnnotationSigned] != ""
+}
+
+// sawLease sees to it that a reservation is not let go while its node lives, and that what
+// it says of a signing key is not lost.
+func (r *run) sawLease(before client.Object, lease *coordinationv1.Lease) {
+	old, ok := before.(*coordinationv1.Lease)
+	if !ok {
+		return
+	}
+	if old.Annotations[v1alpha1.AnnotationSigned] != "" && lease.Annotations[v1alpha1.AnnotationSigned] == "" {
+		r.violated("the Lease of a %s does not say any more what the key signed", lease.Labels[v1alpha1.LabelReservation])
+	}
+	if isFree(lease) && !isFree(old) {
+		r.letGo(old)
+	}
 }
 
 func (r *run) sawNode(node *v1alpha1.SeiNode) {
@@ -32,8 +53,18 @@ func (r *run) sawNode(node *v1alpha1.SeiNode) {
 	r.history.deleting[node.Name] = node.DeletionTimestamp != nil
 }
 
-// lostLease sees to it that no reservation is lost while its node lives.
+// lostLease sees to it that no reservation is lost while its node lives, and that nobody
+// forgets what a key signed: the keys of these runs are in Secrets, and outlive volumes.
 func (r *run) lostLease(lease *coordinationv1.Lease) {
+	if isFree(lease) {
+		r.violated("what is known of a signing key is lost")
+		return
+	}
+	r.letGo(lease)
+}
+
+// letGo is told of a Lease that its holder has no longer.
+func (r *run) letGo(lease *coordinationv1.Lease) {
 	_, holder, _ := strings.Cut(lease.Annotations[v1alpha1.AnnotationHolder], "/")
 	r.mu.Lock()
 	deleting := r.history.deleting[holder]
@@ -61,6 +92,7 @@ func (r *run) checkReservations() {
 		lease := &found.leases.Items[i]
 		holder := lease.Spec.HolderIdentity
 		switch want, recorded := holders[lease.Name]; {
+		case !recorded && isFree(lease):
 		case !recorded:
 			r.violated("the Lease of a %s is left behind by %s", lease.Labels[v1alpha1.LabelReservation], lease.Annotations[v1alpha1.AnnotationHolder])
 		case holder == nil || types.UID(*holder) != want:
@@ -100,7 +132,9 @@ func (r *run) clearReservations() {
 // Chain is the chain of a run: nodes of other runs are not its business.
 func (p *Person) Chain() string { return p.run.chain() }
 
-func (r *run) chain() string { return "chain-" + r.namespace }
+func (r *run) chain() string { return chainPrefix + r.namespace }
+
+const chainPrefix = "chain-"
 
 // Leases are the reservations of the run's nodes.
 func (p *Person) Leases() []coordinationv1.Lease { return p.run.read(p.run.world.person).leases.Items }
@@ -135,9 +169,18 @@ func (p *Person) Tamper(lease *coordinationv1.Lease) {
 	}
 }
 
-// HoldsItsKeys tells whether the node holds all Leases of the run.
+// KeysAreFree tells whether nobody holds a Lease of the run, and that of the signing key
+// is kept for what it says.
+func (p *Person) KeysAreFree() bool {
+	leases := p.Leases()
+	return len(leases) == 1 && isFree(&leases[0])
+}
+
+// HoldsItsKeys tells whether the node holds all Leases of the run, but those of signing
+// keys that it had before.
 func (p *Person) HoldsItsKeys() bool {
-	node, leases := p.SeiNode(), p.Leases()
+	node := p.SeiNode()
+	leases := slices.DeleteFunc(p.Leases(), func(l coordinationv1.Lease) bool { return isFree(&l) })
 	return len(leases) == len(node.Status.Reservations) && !slices.ContainsFunc(leases, func(l coordinationv1.Lease) bool {
 		return l.Spec.HolderIdentity == nil || *l.Spec.HolderIdentity != string(node.UID)
 	})

@@ -99,7 +99,7 @@ func (r *run) read(reader client.Reader) *objects {
 			r.fails("reading %T: %v", list, err)
 		}
 	}
-	found.leases.Items = slices.DeleteFunc(found.leases.Items, func(l coordinationv1.Lease) bool { return holderNamespace(&l) != r.namespace })
+	found.leases.Items = slices.DeleteFunc(found.leases.Items, func(l coordinationv1.Lease) bool { return namespaceOf(&l) != r.namespace })
 	return found
 }
 

@@ -108,7 +108,7 @@ func (w *world) lost(object any) {
 func (w *world) runOf(object client.Object) *run {
 	namespace := object.GetNamespace()
 	if lease, ok := object.(*coordinationv1.Lease); ok {
-		namespace = holderNamespace(lease)
+		namespace = namespaceOf(lease)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

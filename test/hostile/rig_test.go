@@ -223,6 +223,26 @@ func (s *story) leases(holder types.UID) []coordinationv1.Lease {
 	return held.Items
 }
 
+// nobodys tells whether a Lease has no holder, and nobody keeps it.
+func nobodys(lease *coordinationv1.Lease) bool {
+	return lease.Spec.HolderIdentity == nil && lease.Annotations[v1alpha1.AnnotationHolder] == "" && len(lease.Finalizers) == 0
+}
+
+// checkFree looks at the Leases of the story's chain when its node is gone: only what was
+// signed is kept, and by nobody.
+func (s *story) checkFree() {
+	s.t.Helper()
+	var list coordinationv1.LeaseList
+	if err := s.person.List(s.t.Context(), &list, client.InNamespace(rig.Namespace), client.MatchingLabels{v1alpha1.LabelChain: s.chain}); err != nil {
+		s.t.Fatalf("reading Leases: %v", err)
+	}
+	for i := range list.Items {
+		if lease := &list.Items[i]; !nobodys(lease) || lease.Annotations[v1alpha1.AnnotationSigned] == "" {
+			s.t.Errorf("the Lease %s of %q is left behind: %v", lease.Name, lease.Annotations[v1alpha1.AnnotationHolder], lease.Annotations)
+		}
+	}
+}
+
 // clear frees what a story took of the cluster. It is the last thing that is asked of
 // every story: whatever was done to it, the node goes away in order, and leaves no
 // reservation behind.
@@ -239,6 +259,7 @@ func (s *story) clear() {
 		if left := s.leases(node.UID); len(left) > 0 {
 			s.t.Errorf("%d reservations of the node are left behind, %s is the first", len(left), left[0].Name)
 		}
+		s.checkFree()
 	}
 	pod := &corev1.Pod{}
 	if s.get(s.podName(), pod) {

@@ -216,7 +216,9 @@ func TestTheSigningSecretIsChangedAndTheNewKeyAccepted(t *testing.T) {
 			if !restarted {
 				s.delete(s.podName(), &corev1.Pod{})
 			}
-			cluster.Gone[*coordinationv1.Lease](t, s.person, old, "the old key is let go")
+			cluster.Eventually(t, s.person, old, "the old key to be let go", func(l *coordinationv1.Lease) bool {
+				return nobodys(l) && l.Annotations[v1alpha1.AnnotationSigned] != ""
+			})
 			s.ready()
 			held := s.leases(node.UID)
 			if !slices.ContainsFunc(held, func(l coordinationv1.Lease) bool { return l.Name == s.leaseName().Name }) || len(held) != 2 {

@@ -74,6 +74,9 @@ func (l *life) mount() error {
 	if l.mounted.document, err = f.read(l.ctx, namespace, l.pod.document); err != nil {
 		return err
 	}
+	if err := l.deliver(l.ctx); err != nil {
+		return err
+	}
 	signingKey, err := l.await(l.pod.signingKey)
 	if err != nil {
 		return err

@@ -49,6 +49,7 @@ type Fleet struct {
 	volumes map[types.UID]*volume
 	lives   map[types.NamespacedName]*life
 	signers map[string]*process // by public key
+	chain   *chain
 	calls   []Call
 	// refusals are those of the access proxies.
 	refusals   []string
@@ -77,6 +78,7 @@ func Start(tb testing.TB, c *cluster.Cluster, o Options) *Fleet {
 		volumes: map[types.UID]*volume{},
 		lives:   map[types.NamespacedName]*life{},
 		signers: map[string]*process{},
+		chain:   newChain(),
 		gatekeeper: &gatekeeper{
 			admin: c.Admin(tb), callers: map[string]authenticationv1.UserInfo{}, allowed: map[string]bool{},
 		},

@@ -17,6 +17,7 @@ import (
 
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
 	"github.com/sei-operator/sei-operator/internal/seid"
+	"github.com/sei-operator/sei-operator/internal/signing"
 )
 
 // The containers of a node's pod.
@@ -41,6 +42,8 @@ type podFacts struct {
 	before    bool // its sidecar is SidecarFromBefore
 	// document, signingKey and nodeKey are files that are mounted; nil if they are not.
 	document, signingKey, nodeKey *mountedFile
+	// signing is what the operator knows of the signing key, beside the document.
+	signing *mountedFile
 	// certificate and certificateKey are those of the access proxy; nil without one.
 	certificate, certificateKey *mountedFile
 	// genesis finds a file of the mounted genesis ConfigMap; nil if none is mounted.
@@ -92,6 +95,7 @@ func factsOf(pod *corev1.Pod) (*podFacts, error) {
 	}
 	if file := environment(sidecar, "SEI_NODE_CONFIG"); file != "" {
 		facts.document = mountedAt(pod, sidecar, file)
+		facts.signing = mountedAt(pod, sidecar, path.Join(path.Dir(file), signing.File))
 	}
 	if dir := environment(sidecar, "SEI_GENESIS_DIR"); dir != "" {
 		facts.genesis = func(name string) *mountedFile { return mountedAt(pod, sidecar, path.Join(dir, name)) }

@@ -12,6 +12,7 @@ import (
 	"github.com/sei-operator/sei-operator/internal/sidecar/node"
 	"github.com/sei-operator/sei-operator/internal/sidecar/server"
 	"github.com/sei-operator/sei-operator/internal/sidecar/supervisor"
+	"github.com/sei-operator/sei-operator/internal/signing"
 )
 
 // process is the seid that would run in the pod, its parent, and who drives both: it
@@ -27,6 +28,10 @@ type process struct {
 	lastExit api.Exit
 	// parked: the keys are not those that were approved.
 	parked bool
+	// refused: seid's own guard ended it, because it found signatures of its key.
+	refused bool
+	// guard is what was last told of it.
+	guard signing.Reason
 	// trouble is why seid was not started, unconfigured why the mounted document is not
 	// applied.
 	trouble, unconfigured error
@@ -47,14 +52,15 @@ func (p *process) drive() {
 	state := p.sidecar.consent.State()
 	switch {
 	case state.Wanted() && p.pid == 0:
-		p.start(supervisor.Identity{PublicKey: state.Approval.PublicKey, NodeID: state.Approval.NodeID})
+		p.sidecar.signer.Prepare(p.sidecar.life.ctx, state)
+		p.start(p.sidecar.signer.Approval(p.sidecar.consent.State()))
 	case !state.Wanted():
-		p.parked, p.trouble = false, nil
-		p.exit(string(supervisor.Requested))
+		p.parked, p.refused, p.trouble = false, false, nil
+		p.stop()
 	}
 }
 
-func (p *process) start(approved supervisor.Identity) {
+func (p *process) start(approved supervisor.Approval) {
 	p.unconfigured = p.sidecar.applyMounted()
 	if p.unconfigured != nil && p.sidecar.volume.applied().Serial == 0 {
 		p.trouble = p.unconfigured
@@ -66,10 +72,33 @@ func (p *process) start(approved supervisor.Identity) {
 	if p.parked = approved.NodeID != found.NodeID || approved.PublicKey != "" && approved.PublicKey != found.PublicKey; p.parked {
 		return
 	}
+	if !p.joins(approved) {
+		p.refuse()
+		return
+	}
+	p.refused = false
 	p.started++
 	p.pid, p.instance, p.since = 100+p.started, uuid.NewString(), time.Now()
 	p.sidecar.volume.setData(true)
 	p.sidecar.node.fleet.signs(p, found.PublicKey)
+}
+
+// refuse is the end of a seid by its own guard. It is tried again and again; that is told
+// once, because each end would wake those who follow the node.
+func (p *process) refuse() {
+	if p.refused {
+		return
+	}
+	p.refused, p.since = true, time.Now()
+	p.lastExit = api.Exit{Code: 1, Time: p.since, Cause: string(supervisor.SignedElsewhere), Message: "found signature from the same key"}
+}
+
+// stop ends a seid, and what it signed is written down.
+func (p *process) stop() {
+	if p.pid != 0 {
+		p.exit(string(supervisor.Requested))
+		p.note()
+	}
 }
 
 func (p *process) exit(cause string) {
@@ -81,7 +110,7 @@ func (p *process) exit(cause string) {
 	p.lastExit = api.Exit{Time: p.since, Cause: cause}
 }
 
-// end is that of the pod.
+// end is that of the pod. It is sudden: nothing is written down any more.
 func (p *process) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -93,7 +122,7 @@ func (p *process) restart() (before, after string, pid int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	before = p.instance
-	p.exit(string(supervisor.Requested))
+	p.stop()
 	p.drive()
 	return before, p.instance, p.pid
 }
@@ -110,7 +139,7 @@ func (p *process) Node() server.Node {
 	found := p.sidecar.identity()
 	view := server.Node{
 		Seid: p.seid(), Config: p.sidecar.volume.applied(),
-		NodeID: found.NodeID, SigningPublicKey: found.PublicKey, SignHeight: new(int64(0)),
+		NodeID: found.NodeID, SigningPublicKey: found.PublicKey,
 		FreeBytes: 900 << 30, TotalBytes: 1000 << 30,
 	}
 	if found.NodeID == "" {
@@ -123,6 +152,8 @@ func (p *process) Node() server.Node {
 		view.Problems = append(view.Problems, api.Problem{Reason: node.ReasonConfigNotApplied, Message: p.unconfigured.Error()})
 	}
 	p.sidecar.node.script(&view, p.sidecar.life.pod.seidImage)
+	p.signs(view.Seid)
+	p.tellSigned(&view)
 	return view
 }
 
@@ -135,6 +166,8 @@ func (p *process) seid() api.Seid {
 		if seen.Progress = api.ProgressNone; seen.RPC {
 			seen.Progress = api.ProgressExecuted
 		}
+	case p.refused:
+		seen.State = api.SeidStopped
 	case p.parked:
 		seen.State, seen.ParkedBecause = api.SeidParked, string(supervisor.ParkedKeys)
 		seen.Message = "the keys are not those that were approved"

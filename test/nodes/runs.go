@@ -97,7 +97,7 @@ func (s *sidecar) markReady(_ context.Context, _ engine.Execution, p tasks.MarkR
 			return nil, engine.Terminal(tasks.ReasonKeyIdentityChanged, "the node was not approved: it is a validator, and seid has no signing key that can be read")
 		}
 	}
-	switch err := s.consent.Approve(p.PublicKey, seen.NodeID, 0); {
+	switch err := s.consent.Approve(p.PublicKey, seen.NodeID, s.signer.Height()); {
 	case errors.Is(err, consent.ErrHeld):
 		return nil, held()
 	case err != nil:

@@ -36,6 +36,7 @@ type Node struct {
 	upgrade   api.Upgrade
 	haltImage string // the image that halted; another one goes on
 	publicKey string
+	starts    []SeidStart
 	// late: new certificates do not arrive in the pod.
 	late bool
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/sei-operator/sei-operator/internal/sidecar/consent"
 	"github.com/sei-operator/sei-operator/internal/sidecar/engine"
 	"github.com/sei-operator/sei-operator/internal/sidecar/server"
+	"github.com/sei-operator/sei-operator/internal/sidecar/signer"
 )
 
 // sidecar is one process of a sidecar, without the process.
@@ -30,6 +31,7 @@ type sidecar struct {
 	engine  *engine.Engine
 	handler http.Handler
 	seid    *process
+	signer  *signer.Signer
 
 	end     context.CancelFunc
 	watcher sync.WaitGroup // follows approval, hold and seid for those who read events
@@ -45,6 +47,7 @@ func newSidecar(l *life) (*sidecar, error) {
 	if s.consent, err = consent.Open(l.volume.dir, l.pod.nodeUID, nil); err != nil {
 		return nil, err
 	}
+	s.signer = s.newSigner()
 	s.seid = newProcess(s)
 	bus := server.NewBus(0)
 	registry := prometheus.NewRegistry()

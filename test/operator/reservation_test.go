@@ -13,7 +13,8 @@ import (
 )
 
 // A key whose holder is gone without having let go of it is taken over when the holder's
-// pod is gone too. One that is deleted in order lets go of all it has.
+// pod is gone too. One that is deleted in order lets go of all it has; what the signing
+// key signed is kept, and by nobody.
 func TestKeysOfAValidatorThatIsGone(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -36,6 +37,13 @@ func TestKeysOfAValidatorThatIsGone(t *testing.T) {
 	cluster.Gone[*v1alpha1.SeiNode](t, r.person, r.key("beta"), "it is deleted")
 	for _, reservation := range held {
 		key := client.ObjectKey{Namespace: shared.Namespace, Name: reservation.Name}
-		cluster.Gone[*coordinationv1.Lease](t, r.cluster.Admin(t), key, "nobody needs it")
+		if reservation.Kind != v1alpha1.ReservationSigningKey {
+			cluster.Gone[*coordinationv1.Lease](t, r.cluster.Admin(t), key, "nobody needs it")
+			continue
+		}
+		lease := cluster.Eventually(t, r.cluster.Admin(t), key, "the key to be let go", isNobodys)
+		if signed := recordOf(t, lease); signed.Height == 0 {
+			t.Errorf("the Lease says %+v", signed)
+		}
 	}
 }
