@@ -212,14 +212,14 @@ func signedElsewhereMessage(in Input) string {
 // acceptMessage says how the sign state at this height is accepted, and what is wrong with
 // an annotation that should do it and does not.
 func acceptMessage(acceptance plan.Acceptance, height int64) string {
-	const annotation, stop = v1alpha1.AnnotationAcceptSignState, "Stop the other signer for good. If there is none: "
+	const annotation, stop = v1alpha1.AnnotationAcceptSignState, "Stop the other signer for good. If there is none, "
 	switch acceptance {
 	case plan.AcceptanceUnreadable:
-		return fmt.Sprintf(stop+"%s is not a height and does nothing, set it to %d.", annotation, height)
+		return fmt.Sprintf(stop+"set %s=%d: the value that it has is not a height.", annotation, height)
 	case plan.AcceptanceOfOther:
-		return fmt.Sprintf(stop+"%s has another height and does nothing, set it to %d.", annotation, height)
+		return fmt.Sprintf(stop+"set %s=%d: the value that it has is another height.", annotation, height)
 	case plan.AcceptanceUsed:
-		return fmt.Sprintf(stop+"%s=%d counted once already, remove it and set it again.", annotation, height)
+		return fmt.Sprintf(stop+"remove %s=%d and set it again: it counted once already.", annotation, height)
 	case plan.AcceptanceRecorded:
 		return fmt.Sprintf("%s=%d is recorded: seid is started with it as soon as the pod sees it.", annotation, height)
 	case plan.AcceptanceMissing:

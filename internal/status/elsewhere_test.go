@@ -25,11 +25,11 @@ func TestAnAcceptanceThatDoesNothingIsNamed(t *testing.T) {
 	}{
 		"nobody accepts":    {"", plan.SignRecord{}, "If there is none and the chain stands still, set sei.io/accept-sign-state=178123456."},
 		"not recorded yet":  {"178123456", plan.SignRecord{}, "If there is none and the chain stands still, set sei.io/accept-sign-state=178123456."},
-		"it was used":       {"178123456", record(height+9, height), "If there is none: sei.io/accept-sign-state=178123456 counted once already, remove it and set it again."},
+		"it was used":       {"178123456", record(height+9, height), "If there is none, remove sei.io/accept-sign-state=178123456 and set it again: it counted once already."},
 		"it is not read":    {"178123456", record(height, height), "sei.io/accept-sign-state=178123456 is recorded: seid is started with it as soon as the pod sees it."},
-		"another height":    {"178123455", plan.SignRecord{}, "If there is none: sei.io/accept-sign-state has another height and does nothing, set it to 178123456."},
-		"no height":         {"all", plan.SignRecord{}, "If there is none: sei.io/accept-sign-state is not a height and does nothing, set it to 178123456."},
-		"less than nothing": {"-1", plan.SignRecord{}, "If there is none: sei.io/accept-sign-state is not a height and does nothing, set it to 178123456."},
+		"another height":    {"178123455", plan.SignRecord{}, "If there is none, set sei.io/accept-sign-state=178123456: the value that it has is another height."},
+		"no height":         {"all", plan.SignRecord{}, "If there is none, set sei.io/accept-sign-state=178123456: the value that it has is not a height."},
+		"less than nothing": {"-1", plan.SignRecord{}, "If there is none, set sei.io/accept-sign-state=178123456: the value that it has is not a height."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
