@@ -3,6 +3,7 @@ package hostile_test
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -96,7 +97,8 @@ func (s *story) objectOf(kind string) types.NamespacedName {
 	case "Pod":
 		return s.podName()
 	case "Lease":
-		return s.leaseName()
+		// The one that is deleted with its node: that of a signing key stays, for what it knows.
+		return s.leaseOf(v1alpha1.ReservationNodeKey, s.nodeKey.NodeID(s.t))
 	default:
 		return s.name
 	}
@@ -104,8 +106,12 @@ func (s *story) objectOf(kind string) types.NamespacedName {
 
 // leaseName is where the signing key is reserved: the same for all copies of it.
 func (s *story) leaseName() types.NamespacedName {
-	sum := sha256.Sum256([]byte(s.chain + "\nSigningKey\n" + s.signing.Public()))
-	return types.NamespacedName{Namespace: rig.Namespace, Name: "sei-signingkey-" + hex.EncodeToString(sum[:20])}
+	return s.leaseOf(v1alpha1.ReservationSigningKey, s.signing.Public())
+}
+
+func (s *story) leaseOf(kind v1alpha1.ReservationKind, identity string) types.NamespacedName {
+	sum := sha256.Sum256([]byte(s.chain + "\n" + string(kind) + "\n" + identity))
+	return types.NamespacedName{Namespace: rig.Namespace, Name: "sei-" + strings.ToLower(string(kind)) + "-" + hex.EncodeToString(sum[:20])}
 }
 
 // when is when the node says something, which holds for as long as nobody releases it.
