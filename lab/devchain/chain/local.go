@@ -181,9 +181,19 @@ func (n *Node) Start(binary string, args ...string) (*Process, error) {
 	return started, nil
 }
 
-// Start starts all nodes.
-func (l *Local) Start(binary string) error {
-	for _, node := range l.Nodes {
+// Start starts all nodes: the validators at once, each other node when those before it
+// listen. A node that dials too early may never dial again: the engine draws the pause until
+// its next attempt twice, to wake up and to see whether the pause is over, and goes back to
+// sleep if the second is longer. Validators dial each other, so one of two gets through.
+func (l *Local) Start(ctx context.Context, binary string) error {
+	for i, node := range l.Nodes {
+		if node.Mode != home.Validator {
+			for _, peer := range l.Nodes[:i] {
+				if err := peer.Process().listens(ctx); err != nil {
+					return fmt.Errorf("%s does not listen: %w", peer.Name, err)
+				}
+			}
+		}
 		if _, err := node.Start(binary); err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // Process is a process of a node.
@@ -59,6 +61,23 @@ func Spawn(command *exec.Cmd, log string) (*Process, error) {
 
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
+
+// listens waits until the node takes connections of peers. It does not connect: the engine
+// refuses an address that connects again at once, and on loopback all have the same.
+func (p *Process) listens(ctx context.Context) error {
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for !strings.Contains(p.Output(), `msg="starting router"`) {
+		select {
+		case <-ticker.C:
+		case <-p.done:
+			return fmt.Errorf("it ended with %d:\n%s", p.Wait(), p.Tail(20))
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
 
 // Signal sends a signal; to a process that has ended that is no error.
 func (p *Process) Signal(sig syscall.Signal) error {

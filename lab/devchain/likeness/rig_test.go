@@ -144,7 +144,9 @@ func start(t *testing.T, n *chain.Node, binary string, args ...string) *chain.Pr
 
 func startAll(t *testing.T, local *chain.Local, binary string) {
 	t.Helper()
-	if err := local.Start(binary); err != nil {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := local.Start(ctx, binary); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -126,7 +126,7 @@ func (u *up) run(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if err := nodes.Start(u.seid); err != nil {
+	if err := nodes.Start(ctx, u.seid); err != nil {
 		return err
 	}
 	return u.watch(ctx, nodes)
