@@ -26,8 +26,8 @@ const (
 	// ConditionUpgradeHalted is True while seid is stopped at the height of an
 	// upgrade that its image does not have, or gets no block there.
 	ConditionUpgradeHalted ConditionType = "UpgradeHalted"
-	// ConditionSidecarHealthy is False while the sidecar tells of a problem that a person
-	// should know of; the reason is the sidecar's own. Nothing is decided by it.
+	// ConditionSidecarHealthy is False while the sidecar reports a problem; the reason is the
+	// sidecar's own. Nothing is decided by it.
 	ConditionSidecarHealthy ConditionType = "SidecarHealthy"
 )
 
@@ -147,9 +147,9 @@ const (
 
 // Reasons of SidecarHealthy, beside those that the sidecar gives.
 const (
-	// ReasonNoProblems: the sidecar tells of no problem.
+	// ReasonNoProblems: the sidecar reports no problem.
 	ReasonNoProblems ConditionReason = "NoProblems"
-	// ReasonSidecarProblem: it tells of one whose name cannot be a reason.
+	// ReasonSidecarProblem: it reports one whose name cannot be a reason.
 	ReasonSidecarProblem ConditionReason = "SidecarProblem"
 )
 

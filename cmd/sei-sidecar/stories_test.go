@@ -290,7 +290,8 @@ func TestWitnessesAreAskedThroughTheProxy(t *testing.T) {
 	asked := make(chan string, 100)
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked <- r.URL.String()
-		fmt.Fprintf(w, `{"node_info":{"id":"x","network":"pacific-1"},"sync_info":{"latest_block_height":"200","latest_block_time":"2026-01-01T00:00:00Z","catching_up":false}}`)
+		fmt.Fprint(w, `{"node_info":{"id":"x","network":"pacific-1"},`+
+			`"sync_info":{"latest_block_height":"200","latest_block_time":"2026-01-01T00:00:00Z","catching_up":false}}`)
 	}))
 	t.Cleanup(proxy.Close)
 	p := newPod(t)

@@ -64,7 +64,7 @@ type Call struct {
 	Node     types.NamespacedName
 	Method   string
 	TaskType string // of a submission
-	// Params are those of a submission: with a type alone nobody can tell a dry run.
+	// Params are those of a submission. The type alone does not tell a dry run from an apply.
 	Params json.RawMessage
 	TaskID uuid.UUID
 }

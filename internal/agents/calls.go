@@ -31,8 +31,8 @@ func (f *Fleet) Submit(ctx context.Context, node types.NamespacedName, request a
 	// An image of the sidecar may be pinned, and be older than the operator.
 	if before, ok := tasks.Before(request); ok && client.Reason(err) == api.ReasonInvalidParams {
 		second := f.submit(ctx, c, before)
-		// Refused twice, what is wrong with the words of the caller is told. Any other error
-		// may leave open whether the task exists, and is not hidden.
+		// Both were refused: the first refusal names what is wrong with the request. Any other
+		// error may mean that the task exists, so it is returned.
 		if reason := client.Reason(second); reason != api.ReasonInvalidParams && reason != api.ReasonUnknownTaskType {
 			return second
 		}

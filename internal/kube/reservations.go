@@ -93,7 +93,8 @@ func (c *Client) ChangeReservation(ctx context.Context, before, after *coordinat
 
 // LetGo deletes a Lease and removes its finalizer. A Lease that records what a key signed
 // stays without a holder, unless that is to be forgotten: the next node with the key
-// needs that record. If somebody deleted it while its node ran, only its finalizer keeps it.
+// needs that record. A Lease that was deleted while its node ran keeps its finalizer, or
+// the record would be lost.
 func (c *Client) LetGo(ctx context.Context, lease *coordinationv1.Lease, forget bool) error {
 	if lease.Annotations[v1alpha1.AnnotationSigned] != "" && !forget {
 		after := lease.DeepCopy()

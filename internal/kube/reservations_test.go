@@ -11,8 +11,8 @@ import (
 	"github.com/sei-operator/sei-operator/api/v1alpha1"
 )
 
-// Somebody may have deleted the Lease while its node ran. Its finalizer keeps it, and the
-// next node with the key needs what it says.
+// A person may delete the Lease while its node runs. Its finalizer keeps it, and the next
+// node with the key needs its record.
 func TestWhatAKeySignedOutlivesItsNode(t *testing.T) {
 	t.Parallel()
 	const record = `{"height":7}`

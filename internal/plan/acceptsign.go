@@ -24,7 +24,7 @@ const (
 )
 
 // SignStateAcceptance is what the annotation does for a sign state at this height. An
-// annotation that does nothing looks like one that was not read yet, so a person is told.
+// annotation that does nothing looks like one that was not read yet, so the condition says it.
 func SignStateAcceptance(in Input, height int64) Acceptance {
 	_, annotated := in.Node.Annotations[v1alpha1.AnnotationAcceptSignState]
 	accepted := acceptedSignState(in.Node)

@@ -16,13 +16,13 @@ func TestWhatAnAcceptanceDoes(t *testing.T) {
 		edits []edit
 		want  Acceptance
 	}{
-		"nobody accepts":            {nil, AcceptanceMissing},
+		"no annotation":             {nil, AcceptanceMissing},
 		"no height":                 {[]edit{acceptsSignState("four")}, AcceptanceUnreadable},
 		"nothing":                   {[]edit{acceptsSignState("")}, AcceptanceUnreadable},
 		"another height":            {[]edit{acceptsSignState("5")}, AcceptanceOfOther},
 		"not recorded yet":          {[]edit{acceptsSignState("4")}, AcceptanceMissing},
 		"another was accepted":      {[]edit{acceptsSignState("4"), record(9, new(int64(3)))}, AcceptanceMissing},
-		"nobody can tell":           {[]edit{acceptsSignState("4"), record(9, four), hangsUp}, AcceptanceMissing},
+		"the sidecar is gone":       {[]edit{acceptsSignState("4"), record(9, four), hangsUp}, AcceptanceMissing},
 		"recorded":                  {[]edit{acceptsSignState("4"), record(4, four)}, AcceptanceRecorded},
 		"recorded of other volume":  {[]edit{acceptsSignState("4"), knows(SignRecord{Height: 4, Volume: otherUID, Accepted: four}, 0)}, AcceptanceUsed},
 		"the volume was reset once": {[]edit{acceptsSignState("4"), record(9, four)}, AcceptanceUsed},

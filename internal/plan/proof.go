@@ -33,8 +33,8 @@ var refusals = map[string]v1alpha1.ConditionReason{
 // A node that executes none for a good reason must not wait for ever. It is held, or
 // parked: then Ready says so. Its chain stands still, or no peer has a block for it: the
 // sidecar tells that after a minute. It restores a snapshot, which takes hours: then it
-// is known to run. It finds no snapshot, which may take days and is nobody's fault who
-// updated it. A seed has no blocks, and an older sidecar does not know.
+// is known to run. It finds no snapshot: that may last for days, and
+// the update did not cause it. A seed has no blocks, and an older sidecar does not know.
 func Proven(in Input) Proof {
 	sidecar := in.Seen.Sidecar
 	seid := sidecar.Status.Seid

@@ -65,11 +65,11 @@ func putAside(in Input) string {
 	return ""
 }
 
-// volumeNotOurs: the data of this node is elsewhere, going, or somebody else's.
+// volumeNotOurs: the volume with the data of this node is lost, being deleted, or owned by another node.
 func volumeNotOurs(in Input) string {
 	claim, had := in.Seen.Claim, in.Node.Status.DataVolume
 	if had != nil && in.Node.Annotations[v1alpha1.AnnotationAcceptNewVolume] != string(had.UID) && (claim == nil || claim.UID != had.UID) {
-		return "the volume with the data is gone, and nobody accepted another"
+		return "the volume with the data is lost, and no person accepted a new one"
 	}
 	if claim == nil {
 		return ""
@@ -176,7 +176,7 @@ func broughtUpBefore(in Input) string {
 
 func tooFewWitnesses(in Input) string {
 	if len(in.Want.Witnesses) < 2 {
-		return "nobody verifies the snapshot"
+		return "no RPC server verifies the snapshot"
 	}
 	return ""
 }
@@ -202,8 +202,8 @@ func TestTheOracleForbids(t *testing.T) {
 		"deleted":                      {running(deleted), TaskApplyNodeConfig, "is being deleted"},
 		"paused":                       {running(paused), TaskApplyNodeConfig, "is paused"},
 		"unrenderable":                 {running(unrenderable), TaskApplyNodeConfig, "cannot be rendered"},
-		"the claim is gone":            {running(noClaim), TaskEnsureDataPVC, "with the data is gone"},
-		"another claim":                {running(hasClaim(claimed(otherUID))), TaskReplacePod, "with the data is gone"},
+		"the claim is gone":            {running(noClaim), TaskEnsureDataPVC, "with the data is lost"},
+		"another claim":                {running(hasClaim(claimed(otherUID))), TaskReplacePod, "with the data is lost"},
 		"the claim ends":               {running(claim(terminatingClaim)), TaskEnsureDataPVC, "the claim is being deleted"},
 		"the claim ends under a pod":   {running(claim(terminatingClaim)), TaskReplacePod, "the pod keeps the data"},
 		"the claim names another node": {fresh(labeled(v1alpha1.LabelNode)), TaskEnsureDataPVC, "the claim is of another node"},
@@ -220,8 +220,8 @@ func TestTheOracleForbids(t *testing.T) {
 		"a foreign StatefulSet":      {running(hasSet(ownedBy("HelmRelease", "theirs"))), TaskApplyStatefulSet, "belongs to HelmRelease"},
 		"a foreign Service":          {running(foreignService), TaskApplyService, "belongs to HelmRelease"},
 		"a genesis for the second":   {running(), TaskConfigureGenesis, "was brought up on this volume"},
-		"a snapshot without a check": {fresh(func(in *Input) { in.Want.Witnesses = nil }), TaskConfigureStateSync, "nobody verifies"},
-		"a task that nobody knows":   {running(), "reset-data", "no rules"},
+		"a snapshot without a check": {fresh(func(in *Input) { in.Want.Witnesses = nil }), TaskConfigureStateSync, "no RPC server verifies"},
+		"a task that is not known":   {running(), "reset-data", "no rules"},
 	} {
 		if why := forbidden(c.in, c.task); (why != "") != (c.want != "") || !strings.Contains(why, c.want) {
 			t.Errorf("%s: %q, want %q", name, why, c.want)

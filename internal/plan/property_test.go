@@ -66,7 +66,9 @@ func checkPlan(t *rapid.T, in Input, p *v1alpha1.Plan) {
 // checkSupersession checks what becomes of the plan that is there.
 func checkSupersession(t *rapid.T, in Input, got Decision) {
 	current := in.Node.Status.Plan
-	obsolete := gaveUpVolume(in) && completed(current, TaskEnsureDataPVC) || !leadsToSpec(in, current) || current.Type != v1alpha1.PlanReapprove && in.Node.Status.AdmittedSpecHash != in.Want.SpecHash
+	obsolete := gaveUpVolume(in) && completed(current, TaskEnsureDataPVC) ||
+		!leadsToSpec(in, current) ||
+		current.Type != v1alpha1.PlanReapprove && in.Node.Status.AdmittedSpecHash != in.Want.SpecHash
 	if got.Step == Continue && obsolete {
 		t.Fatalf("a plan is carried on with that leads elsewhere: %+v", current)
 	}
@@ -166,7 +168,8 @@ func TestTheSameWorldGivesTheSameDecisions(t *testing.T) {
 		asserted, known := AssertedDocument(in)
 		return []any{
 			Decide(in), StatefulSet(in), replicas, gate, Volume(in), WantedDocument(in), asserted, known,
-			NothingToRoll(in), FindDrift(in), Wishes(in), Surplus(in), MayApprove(in), RecreateSlot(in), HasStatefulSet(in.Node), ShutGate(in, v1alpha1.PlanBootstrap), Bootstrapped(in),
+			NothingToRoll(in), FindDrift(in), Wishes(in), Surplus(in), MayApprove(in), RecreateSlot(in),
+			HasStatefulSet(in.Node), ShutGate(in, v1alpha1.PlanBootstrap), Bootstrapped(in),
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {

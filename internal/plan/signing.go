@@ -130,9 +130,9 @@ func UnreadableRecord(in Input) string {
 }
 
 // signingLease is the Lease of the key that the pod signs with, if that is this node's
-// and the sidecar tells how far it signed. What it told last counts also when it is gone
-// with its pod: nobody will tell more. A sidecar that does not decide about the guard
-// cannot say whether its sign state is that of the key, and is not believed.
+// and the sidecar tells how far it signed. Its last status counts also when it is gone with
+// its pod: there is no newer one. A sidecar that does not decide about the guard cannot say
+// whether its sign state is that of the key, and is not believed.
 func signingLease(in Input) (status api.Status, name string, lease Lease, known bool) {
 	status = in.Seen.Sidecar.Status
 	key := status.Approval.PublicKey
@@ -148,8 +148,8 @@ func signingLease(in Input) (status api.Status, name string, lease Lease, known 
 }
 
 // seidEnded tells whether seid does not run, so that nothing more is signed for now. A
-// seid that ended takes its parent with it, and the parent's last word may be lost: that
-// nobody answers for seid is then all that is seen of its end.
+// seid that ended takes its parent with it, and the parent's last status may be lost. Then
+// the state is unknown, and that is all that is observed of the end.
 func seidEnded(seid api.Seid) bool {
 	switch seid.State {
 	case api.SeidStopped, api.SeidParked, api.SeidWaiting, api.SeidUnknown:
@@ -205,7 +205,7 @@ func toldOf(in Input, before signing.Known) (Wish, bool) {
 	return wish, wants
 }
 
-// keyOnVolume is the key of a validator without a Secret while nobody can ask its sidecar:
+// keyOnVolume is the key of a validator without a Secret while its sidecar is not connected:
 // the one that its pod was told of, if this node still has it. Otherwise the next pod would
 // be told of a tip and of witnesses from before a pause.
 func keyOnVolume(in Input, before signing.Known) (Wish, bool) {

@@ -14,7 +14,7 @@ import (
 )
 
 // The rules below are about what a user can set. What the operator always writes and
-// nobody may override, such as mode, addresses to listen on and paths, needs none.
+// no override may change, such as mode, addresses to listen on and paths, needs none.
 
 // base checks the values of config.toml that seid has a closed list for.
 func (v *validator) base() {
@@ -40,8 +40,8 @@ func (v *validator) dbBackend() {
 	case backend == "memdb":
 		v.add(key, SeverityError, "%q keeps nothing on the volume: every restart would lose the blocks; write goleveldb", backend)
 	case slices.Contains([]string{"cleveldb", "boltdb", "rocksdb", "badgerdb"}, backend):
-		// No error: the seid of an adopted node may be somebody's own build, and its data is
-		// in this database.
+		// No error: the seid of an adopted node may be a custom build, and its data is in this
+		// database.
 		v.add(key, SeverityWarning, "seid starts with %q only if it was built with support for it; goleveldb always works", backend)
 	default:
 		v.add(key, SeverityError, "%q is no database that seid is built with: write goleveldb", backend)

@@ -156,7 +156,7 @@ func (l Limits) Explain(height int64) string {
 	case Behind:
 		return fmt.Sprintf("The sign state is at height %d, and the key is known to have signed height %d.", height, l.Known)
 	case Doubted:
-		return fmt.Sprintf("The sign state is at height %d, from another node or key, and nobody knows what this key signed since.", height)
+		return fmt.Sprintf("The sign state is at height %d, from another node or key, so it is unknown what this key signed since.", height)
 	case FarBehind:
 		return fmt.Sprintf("The sign state is at height %d, and the chain has reached height %d.", height, l.Tip)
 	case Off:

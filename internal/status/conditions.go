@@ -195,7 +195,7 @@ func keyReady(in Input, kind v1alpha1.ConditionType, key plan.KeyKind) metav1.Co
 }
 
 // signedElsewhereMessage says what a person can do. That the sign state is accepted is the
-// last of it. All of it fits into a condition: whoever decides needs both heights.
+// last of it. All of it fits into a condition: a person needs both heights to decide.
 func signedElsewhereMessage(in Input) string {
 	status := in.Seen.Sidecar.Status
 	message := "seid does not sign: its key signed some of the last blocks."

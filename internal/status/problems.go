@@ -14,8 +14,8 @@ import (
 	"github.com/sei-operator/sei-operator/internal/sidecar/api"
 )
 
-// passing are problems that come and go with every plan, and toldElsewhere those that the
-// kubelet tells of sooner: a container that starts has no supervisor for a moment.
+// passing are problems that come and go with every plan. toldElsewhere are those that the
+// kubelet reports sooner: a container that starts has no supervisor for a moment.
 var (
 	passing       = map[string]bool{api.ProblemApprovalOfAnother: true, api.ProblemNotAsWanted: true}
 	toldElsewhere = map[string]bool{api.ProblemSupervisorUnreachable: true}
@@ -28,15 +28,15 @@ const slowStep = 10 * time.Minute
 // validReason is what the API server takes as the reason of a condition.
 var validReason = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`)
 
-// sidecarHealthy shows what a sidecar says a person should know of. Nothing is decided by
-// it. What a sidecar said last holds while it is silent.
+// sidecarHealthy shows the problems that a sidecar reports. Nothing is decided by it. The
+// last report holds while the sidecar is not connected.
 func sidecarHealthy(in Input) metav1.Condition {
 	kind := v1alpha1.ConditionSidecarHealthy
 	if !in.Seen.Sidecar.Connected {
 		if before := lastKnown(in, kind); before != nil {
 			return *before
 		}
-		return condition(kind, metav1.ConditionUnknown, v1alpha1.ReasonWaiting, "The sidecar was not heard of yet.")
+		return condition(kind, metav1.ConditionUnknown, v1alpha1.ReasonWaiting, "The sidecar has not reported yet.")
 	}
 	var reason v1alpha1.ConditionReason
 	var messages []string
@@ -50,7 +50,7 @@ func sidecarHealthy(in Input) metav1.Condition {
 		messages = append(messages, fmt.Sprintf("%s: %s", problem.Reason, strings.TrimSuffix(problem.Message, ".")))
 	}
 	if reason == "" {
-		return condition(kind, metav1.ConditionTrue, v1alpha1.ReasonNoProblems, "The sidecar tells of no problem.")
+		return condition(kind, metav1.ConditionTrue, v1alpha1.ReasonNoProblems, "The sidecar reports no problem.")
 	}
 	return condition(kind, metav1.ConditionFalse, reason, strings.Join(messages, ". ")+".")
 }
@@ -72,7 +72,7 @@ func reasonOf(problem api.Problem) v1alpha1.ConditionReason {
 	return v1alpha1.ConditionReason(problem.Reason)
 }
 
-// problemCame tells of a problem that was not there before.
+// problemCame is the event of a problem that is new.
 func problemCame(before, after *v1alpha1.SeiNodeStatus) *scope.Event {
 	kind := string(v1alpha1.ConditionSidecarHealthy)
 	was, is := meta.FindStatusCondition(before.Conditions, kind), meta.FindStatusCondition(after.Conditions, kind)

@@ -56,7 +56,7 @@ func TestProblemsOfASidecarAreShown(t *testing.T) {
 		"a start does not end":            {running(moves(api.SeidStarting, false, 10*time.Minute)), metav1.ConditionFalse, "SeidNotAsWanted", "since noon"},
 		"a container that starts":         {running(problems(problem("SupervisorUnreachable", "x"))), metav1.ConditionTrue, "NoProblems", ""},
 		"no word of it fits a condition":  {running(problems(problem("what is this?", "x"))), metav1.ConditionFalse, "SidecarProblem", "what is this?: x."},
-		"a sidecar that nobody heard yet": {running(silent), metav1.ConditionUnknown, "Waiting", "not heard"},
+		"a sidecar that was never there":  {running(silent), metav1.ConditionUnknown, "Waiting", "not reported"},
 	} {
 		Set(c.in)
 		got := meta.FindStatusCondition(c.in.Node.Status.Conditions, string(v1alpha1.ConditionSidecarHealthy))

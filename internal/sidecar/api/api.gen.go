@@ -303,7 +303,7 @@ type SeidState string
 // empty when it does not.
 type SignGuard struct {
 	// Decided Always true. A sidecar that is older than the guard leaves all this out, and
-	// then nobody knows whether the sign state can be relied on.
+	// then it is unknown whether the sign state can be relied on.
 	Decided bool `json:"decided"`
 
 	// Message In a sentence, with the heights.

@@ -25,7 +25,7 @@ var ErrHeldLater = errors.New("the node was held again after this release was as
 
 // ErrHoldUnreadable is the answer to a release of one hold, on a node whose hold cannot be
 // read.
-var ErrHoldUnreadable = errors.New("the hold of the node cannot be read, so nobody knows whose it is, and the node stays held; release it without naming a hold if that is wanted")
+var ErrHoldUnreadable = errors.New("the hold of the node cannot be read, so its owner is unknown, and the node stays held; to release it all the same, name no hold")
 
 // ErrHeld is the answer to an approval of a held node: only a release ends a hold.
 var ErrHeld = errors.New("the node is held; release the hold first")
@@ -135,11 +135,11 @@ type Consent struct {
 	// somebody waits for a lock.
 	starting chan struct{}
 
-	// changing is held by whoever changes something, until the disk has it. Only its holder
-	// sets what mu guards.
+	// changing is held from the decision to change something until that is durable. Only its
+	// holder sets what mu guards.
 	changing sync.Mutex
-	// mu is never held while a disk is waited for: whoever asks how the node is must not
-	// wait for it, or a slow disk would make the node look silent.
+	// mu is never held during a write: a status request would wait for it, and a slow disk
+	// would make the node look silent.
 	mu          sync.Mutex
 	approval    *Approval
 	hold        *Hold
@@ -375,7 +375,7 @@ type Release struct {
 }
 
 // refusal is why this release does not end the hold; nil when it does. A nil hold is one
-// that cannot be read. In doubt it is somebody else's.
+// that cannot be read. In doubt it belongs to another caller.
 func (r Release) refusal(hold *Hold) error {
 	ends := false
 	switch {

@@ -41,8 +41,8 @@ func NewWitnessClient() *http.Client { return witnessClient(&http.Transport{Disa
 const SurveyConnections = 8
 
 // NewSurveyClient is a witness client for many questions in a short time. It keeps its
-// connections: over the public internet a new one takes longer than an answer. Whoever
-// has asked closes those that are idle.
+// connections: over the public internet a new one takes longer than an answer. The
+// caller closes those that are idle.
 func NewSurveyClient() *http.Client {
 	return witnessClient(&http.Transport{
 		MaxConnsPerHost: SurveyConnections, MaxIdleConnsPerHost: SurveyConnections, IdleConnTimeout: 10 * time.Second,
@@ -53,8 +53,8 @@ func witnessClient(transport *http.Transport) *http.Client {
 	transport.Proxy, transport.TLSHandshakeTimeout = http.ProxyFromEnvironment, 10*time.Second
 	return &http.Client{
 		Transport: transport,
-		// A witness answers itself. It does not send the sidecar to addresses that nobody
-		// named; seid does not follow it there either.
+		// A witness answers itself. It does not send the sidecar to addresses that are not
+		// configured; seid does not follow it there either.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }

@@ -20,7 +20,7 @@ type Definition struct {
 	Deadline time.Duration
 	// Outlasts makes a run that has a checkpoint, and that the sidecar was away from, begin
 	// its deadline anew, so that it can find out what became of its effect. When it is Late
-	// it may only do that. What was accepted and not begun must not happen out of the blue.
+	// it may only do that. A run that was accepted and has not begun must not begin after its deadline.
 	// A type that comes First is carried out in any case.
 	Outlasts bool
 	// Exclusive tasks run one at a time, in the order of submission. They are those
@@ -49,7 +49,7 @@ type Execution interface {
 	Resumed() bool
 	// Late tells whether the deadline that the run had at its beginning has passed. A run
 	// that goes on after it (Outlasts) may find out and tell what became of it, and must
-	// begin nothing: nobody expects it any more.
+	// begin nothing: its caller has given up.
 	Late() bool
 	// Payload is what Decode made of the params.
 	Payload() any

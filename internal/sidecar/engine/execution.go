@@ -39,7 +39,7 @@ type execution struct {
 	done    chan struct{} // closed when it is over
 
 	resumed bool // an earlier sidecar took it
-	late    bool // it did not begin, and nobody waits for it any more
+	late    bool // it did not begin before its deadline
 	deleted bool // guarded by the engine's lock
 	settled bool // its end is durable; written before done is closed
 
@@ -282,7 +282,9 @@ func (x *execution) Sequence() uint64 { return x.task.Seq }
 
 func (x *execution) Resumed() bool { return x.resumed }
 
-func (x *execution) Late() bool { return !x.engine.now().Before(x.task.Deadline) }
+// Late is about runs of an earlier sidecar only. A timer ends the others at their deadline,
+// and does not care where the wall clock is put meanwhile.
+func (x *execution) Late() bool { return x.resumed && !x.engine.now().Before(x.task.Deadline) }
 
 func (x *execution) Payload() any { return x.payload }
 

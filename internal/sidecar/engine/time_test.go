@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
+	"k8s.io/utils/clock"
 
 	"github.com/sei-operator/sei-operator/internal/sidecar/api"
 	"github.com/sei-operator/sei-operator/internal/sidecar/engine"
@@ -168,6 +170,41 @@ func TestLate(t *testing.T) {
 			t.Error("its deadline passed")
 		}
 	})
+}
+
+// ahead is a wall clock that can be put forward. Timers go on as they were, as they do on
+// a real machine.
+type ahead struct {
+	clock.RealClock
+	by atomic.Int64
+}
+
+func (a *ahead) Now() time.Time { return a.RealClock.Now().Add(time.Duration(a.by.Load())) }
+
+// A clock that is put forward makes no run late that has just begun.
+func TestAClockThatIsPutForward(t *testing.T) {
+	wall, late := &ahead{}, make(chan bool, 1)
+	e, err := engine.New(engine.Options{
+		Store: newStore(t, t.TempDir()), Clock: wall,
+		Definitions: []engine.Definition{define("quick", func(_ context.Context, x engine.Execution) (any, error) {
+			wall.by.Store(int64(2 * long))
+			late <- x.Late()
+			return nil, nil
+		})},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Resume(t.Context())
+	if _, err := e.Submit(t.Context(), engine.Request{Type: "quick"}); err != nil {
+		t.Fatal(err)
+	}
+	if <-late {
+		t.Error("it has just begun")
+	}
+	if err := e.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
 }
 
 // What waited for its turn when the sidecar went away is not begun a day later.

@@ -31,7 +31,10 @@ func TestASidecarThatIsTooOldSaysSo(t *testing.T) {
 		t.Fatal(err)
 	}
 	home := seid.Home(t.TempDir())
-	n := New(Options{Home: home, Consent: may, Config: configure.New(home, dir, ""), Clock: clocktesting.NewFakeClock(time.Unix(0, 0))})
+	n := New(Options{
+		Home: home, Consent: may, Signer: signer.New(signer.Options{Home: home, Consent: may}),
+		Config: configure.New(home, dir, ""), Clock: clocktesting.NewFakeClock(time.Unix(0, 0)),
+	})
 	for _, problem := range n.Node().Problems {
 		if problem.Reason == ReasonConfigNotKnown && strings.Contains(problem.Message, "tuning") && strings.Contains(problem.Message, "older than the operator") {
 			return

@@ -15,6 +15,7 @@ import (
 	"github.com/sei-operator/sei-operator/internal/sidecar/api"
 	"github.com/sei-operator/sei-operator/internal/sidecar/configure"
 	"github.com/sei-operator/sei-operator/internal/sidecar/consent"
+	"github.com/sei-operator/sei-operator/internal/sidecar/signer"
 	"github.com/sei-operator/sei-operator/internal/sidecar/supervisor"
 )
 
@@ -196,7 +197,11 @@ func TestAMissingSampleEndsNoHalt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := New(Options{Home: seid.Home(t.TempDir()), Consent: may, Config: configure.New(seid.Home(t.TempDir()), t.TempDir(), ""), Clock: clock})
+	home := seid.Home(t.TempDir())
+	n := New(Options{
+		Home: home, Consent: may, Signer: signer.New(signer.Options{Home: home, Consent: may}),
+		Config: configure.New(home, t.TempDir(), ""), Clock: clock,
+	})
 	n.update(func() {
 		n.connected = true
 		n.state = supervisor.State{State: supervisor.Running, PID: 7, Instance: "a", Since: clock.Now().Add(-time.Hour)}

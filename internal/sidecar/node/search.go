@@ -40,8 +40,8 @@ type search struct {
 }
 
 // next takes in what the supervisor says, and tells whether seid is to be started anew.
-// A seid that found a snapshot is left alone, however long it takes; so is one that gave
-// the restore of one up: nobody knows what the next one makes of the part that is there.
+// A seid that found a snapshot is left alone, however long it takes. So is one that gave up
+// a restore: the next seid may not cope with the part that is on the volume.
 func (s search) next(state supervisor.State, now time.Time) (next search, again bool) {
 	switch {
 	case state.State == supervisor.Running:
@@ -73,18 +73,18 @@ func (s search) next(state supervisor.State, now time.Time) (next search, again 
 func (s search) verdict(now time.Time) readiness.Verdict {
 	if s.abandoned {
 		return readiness.Verdict{Reason: noSnapshotFound, Message: fmt.Sprintf(
-			"seid gave the restore of a snapshot up, and no peer offered another one for %s; a part of the first may be on the volume, so seid is not started anew by itself: "+
+			"seid gave up the restore of a snapshot, and no peer offered another one for %s; a part of the first may be on the volume, so the sidecar does not restart seid: "+
 				"a SeiNodeTask of kind ResyncNode removes the data of a full node, one of kind RestartSeid goes on with what is there",
 			now.Sub(s.since).Round(time.Second))}
 	}
 	if s.unsafe != "" {
 		return readiness.Verdict{Reason: noSnapshotFound, Message: fmt.Sprintf(
-			"no peer offered a snapshot that could be restored for %s; seid asks each peer once, but it is not safe to stop it (%s), so it is not started anew by itself: "+
+			"no peer offered a snapshot that could be restored for %s; seid asks each peer once, but it is not safe to stop it (%s), so the sidecar does not restart it: "+
 				"a SeiNodeTask of kind RestartSeid restarts it when that is safe, one of kind ResyncNode removes the data of a full node",
 			now.Sub(s.first).Round(time.Second), s.unsafe)}
 	}
 	return readiness.Verdict{Reason: noSnapshotFound, Message: fmt.Sprintf(
-		"no peer offered a snapshot that could be restored for %s; seid asks each peer once, so it was started anew %d times, and is again as long as it has none",
+		"no peer offered a snapshot that could be restored for %s; seid asks each peer once, so the sidecar restarted it %d times, and goes on until it has one",
 		now.Sub(s.first).Round(time.Second), s.tries)}
 }
 

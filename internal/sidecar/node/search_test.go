@@ -94,9 +94,9 @@ func TestASearchAfterARejectedSnapshotIsTold(t *testing.T) {
 		state supervisor.State
 		says  string
 	}{
-		"it was not taken":           {supervisor.State{SafeToStop: true}, "no peer offered a snapshot that could be restored for 1m0s"},
-		"it was restored in part":    {supervisor.State{SafeToStop: true, RestoreAbandoned: true}, "gave the restore of a snapshot up, and no peer offered another one for 1m0s"},
-		"nobody knows what is there": {supervisor.State{UnsafeBecause: supervisor.StateSyncing}, "it is not safe to stop it (" + string(supervisor.StateSyncing) + "), so it is not started anew by itself"},
+		"it was not taken":         {supervisor.State{SafeToStop: true}, "no peer offered a snapshot that could be restored for 1m0s"},
+		"it was restored in part":  {supervisor.State{SafeToStop: true, RestoreAbandoned: true}, "gave up the restore of a snapshot, and no peer offered another one for 1m0s"},
+		"a restore may have begun": {supervisor.State{UnsafeBecause: supervisor.StateSyncing}, "it is not safe to stop it (" + string(supervisor.StateSyncing) + "), so the sidecar does not restart it"},
 	} {
 		clock := clocktesting.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 		n := New(Options{Home: seid.Home(t.TempDir()), Clock: clock})

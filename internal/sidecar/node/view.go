@@ -59,10 +59,8 @@ func (n *Node) Node() server.Node {
 	}
 	reason, why := n.opts.Signer.Guard(n.opts.Consent.State(), signed)
 	view.SignGuard = api.SignGuard{Decided: true, Reason: string(reason), Message: why}
-	if n.opts.Signer != nil {
-		if err := n.opts.Signer.Problem(); err != nil {
-			view.Problems = append(view.Problems, api.Problem{Reason: ReasonAcceptanceNotKept, Message: err.Error()})
-		}
+	if err := n.opts.Signer.Problem(); err != nil {
+		view.Problems = append(view.Problems, api.Problem{Reason: ReasonAcceptanceNotKept, Message: err.Error()})
 	}
 	view.NodeID, view.NodeIDProblem = n.nodeID(state)
 	if record, err := n.opts.Config.Record(); err != nil {

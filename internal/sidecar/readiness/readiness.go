@@ -89,9 +89,9 @@ func (f Facts) highest() (height int64, who string) {
 // newest is the worse one, and a false claim changes something only while the chain
 // stands still, or as far as seid's own lag believes the same peer.
 //
-// That nobody has a newer block is known only from somebody who told a height. seid asks
-// each peer for it when it connects and every ten seconds after that, also while the chain
-// stands still. A node that was down for long is connected a moment before the first answer.
+// That there is no newer block is known only from a peer or witness that told its height.
+// seid asks each peer for it when it connects and every ten seconds after that, also while
+// the chain stands still. A node that was down for long is connected a moment before the first answer.
 func Judge(f Facts) Verdict {
 	highest, who := f.highest()
 	switch {

@@ -162,7 +162,7 @@ func (s *Signer) accept(approval consent.Approval, height int64) {
 	if err != nil {
 		err = fmt.Errorf("a person accepted the sign state at height %d, which does not count because it cannot be written to the volume; "+
 			"see to the volume, then restart seid: %w", height, err)
-		s.opts.Log.Error("seid is started as if nobody had accepted the sign state", "error", err)
+		s.opts.Log.Error("seid is started as if the sign state had not been accepted", "error", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

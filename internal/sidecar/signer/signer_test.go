@@ -220,7 +220,7 @@ func TestAnAcceptanceCountsForWhatIsSignedUnderIt(t *testing.T) {
 }
 
 // An acceptance that is not written down is forgotten with the next sign state, and then
-// what was known before keeps the node down. So it does not count, and somebody is told.
+// what was known before keeps the node down. So it does not count, and a person is told.
 func TestAnAcceptanceThatCannotBeWrittenDownDoesNotCount(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

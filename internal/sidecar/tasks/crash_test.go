@@ -301,25 +301,33 @@ func TestACrashWhileSeidEnds(t *testing.T) {
 	second.Do(t, fakeseid.Exit(0))
 }
 
+// restartThatWaits starts a seid that is not safe to stop. A sidecar asks for its restart and
+// dies. What is asked of the supervisor is announced.
+func (w *world) restartThatWaits() (p *fakeseid.Process, id uuid.UUID, asked chan struct{}, announce option) {
+	w.t.Helper()
+	w.write("config/config.toml", strings.Replace(w.read("config/config.toml"), "enable = false", "enable = true", 1))
+	w.serving = []fakeseid.Step{fakeseid.Catch(fakeseid.AtOnce)}
+	w.supervise()
+	if _, err := w.client.Start(w.t.Context(), supervisor.StartRequest{}); err != nil {
+		w.t.Fatal(err)
+	}
+	p = w.control.Next(w.t)
+	asked = make(chan struct{}, 2)
+	announce = func(s *tasks) { s.Supervisor = &herald{w.client, asked} }
+	l := w.live(nil, announce)
+	l.approve(w)
+	id = l.submit(TypeRestartSeid, "")
+	<-asked
+	l.close()
+	return p, id, asked, announce
+}
+
 // The sidecar dies while it waits for the moment to stop seid: nothing has happened
 // yet, and the next sidecar asks again.
 func TestACrashBeforeItIsSafe(t *testing.T) {
 	w := newWorld(t)
-	w.write("config/config.toml", strings.Replace(w.read("config/config.toml"), "enable = false", "enable = true", 1))
-	w.serving = []fakeseid.Step{fakeseid.Catch(fakeseid.AtOnce)}
-	w.supervise()
-	if _, err := w.client.Start(t.Context(), supervisor.StartRequest{}); err != nil {
-		t.Fatal(err)
-	}
-	p := w.control.Next(t)
-	asked := make(chan struct{}, 2)
-	announce := func(s *tasks) { s.Supervisor = &herald{w.client, asked} }
+	p, id, asked, announce := w.restartThatWaits()
 	l := w.live(nil, announce)
-	l.approve(w)
-	id := l.submit(TypeRestartSeid, "")
-	<-asked
-	l.close()
-	l = w.live(nil, announce)
 	<-asked
 	up := fakeseid.Serving(w.at, fakeseid.Facts{ChainID: chainID, NodeID: "n", Height: 7})[:len(w.at)+1]
 	p.Do(t, up...)
@@ -333,27 +341,14 @@ func TestACrashBeforeItIsSafe(t *testing.T) {
 }
 
 // The sidecar dies while it waits for the moment to stop seid, and comes back a day
-// later. Nobody expects that restart any more: the seid that was meant is left alone. One
+// later. The caller gave up on that restart: the seid that was meant is left alone. One
 // that was replaced meanwhile is the restart.
 func TestARestartIsNotCarriedOutADayLater(t *testing.T) {
 	for name, replaced := range map[string]bool{"the same seid lives": false, "it was replaced": true} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.wall = clocktesting.NewFakeClock(time.Now())
-			w.write("config/config.toml", strings.Replace(w.read("config/config.toml"), "enable = false", "enable = true", 1))
-			w.serving = []fakeseid.Step{fakeseid.Catch(fakeseid.AtOnce)}
-			w.supervise()
-			if _, err := w.client.Start(t.Context(), supervisor.StartRequest{}); err != nil {
-				t.Fatal(err)
-			}
-			p := w.control.Next(t)
-			asked := make(chan struct{}, 2)
-			announce := func(s *tasks) { s.Supervisor = &herald{w.client, asked} }
-			l := w.live(nil, announce)
-			l.approve(w)
-			id := l.submit(TypeRestartSeid, "")
-			<-asked
-			l.close()
+			p, id, asked, announce := w.restartThatWaits()
 			up := fakeseid.Serving(w.at, fakeseid.Facts{ChainID: chainID, NodeID: "n", Height: 7})[:len(w.at)+1]
 			if replaced {
 				force := supervisor.StopRequest{Instance: w.state().Instance, Force: true}
@@ -367,8 +362,7 @@ func TestARestartIsNotCarriedOutADayLater(t *testing.T) {
 			p.Do(t, fakeseid.Block(2))
 			w.awaitState("safe to stop", safe)
 			w.wall.SetTime(w.wall.Now().Add(24 * time.Hour))
-			l = w.live(nil, announce)
-			task := l.ended(id)
+			task := w.live(nil, announce).ended(id)
 			if replaced {
 				result[RestartSeidResult](t, task)
 			} else {

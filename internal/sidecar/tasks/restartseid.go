@@ -145,16 +145,16 @@ func (r *restarter) replaced(state supervisor.State) bool {
 }
 
 // missed is what becomes of a restart whose deadline passed before seid was replaced, as
-// when the sidecar died while it waited until stopping was safe. Nobody expects it any
-// more, so nothing is asked of the supervisor. A seid that has ended is started by whoever
-// drives it, unless it is parked; that is waited for.
+// when the sidecar died while it waited until stopping was safe. Its caller
+// has given up, so nothing is asked of the supervisor. The driver starts a seid that has
+// ended, unless it is parked; that is waited for.
 func (r *restarter) missed(state supervisor.State) error {
 	if state.PID == 0 && state.ParkedBecause == "" {
 		r.lacks(ReasonProcessNotStarted, fmt.Errorf("seid (instance %s) is %s", state.Instance, state.State))
 		return nil
 	}
 	return engine.Retryable(ReasonDeadlineExceeded,
-		"seid (instance %s) was not restarted within %s, and is not any more; ask again if it is still wanted", r.point.Instance, restartDeadline)
+		"seid (instance %s) was not restarted within %s, and will not be; ask again if it is still wanted", r.point.Instance, restartDeadline)
 }
 
 // request has the seid that is meant replaced, or one started where none lives.

@@ -15,9 +15,9 @@
 //
 // mark-not-ready holds and stop-seid proves, and they stay two types. A hold that waited
 // for the proof would have to be asked for again to repeat the proof. The second hold
-// would take the place of one that somebody else placed meanwhile, so that the release of
-// it would start a seid that they keep stopped; and it would hold a node again that was
-// released meanwhile.
+// would take the place of a hold that another caller placed meanwhile, so that its release
+// would start a seid which that caller keeps stopped. And it would hold a node again that
+// was released meanwhile.
 package tasks
 
 import (
