@@ -267,15 +267,27 @@ func TestFact09HaltHeightIsNotAStableStop(t *testing.T) {
 	t.Parallel()
 	_, n := newSole(t)
 	p := start(t, n, v1, "--halt-height", "5")
-	ends(t, p, 0, `msg="halting node per configuration" height=5`)
-	first := haltedAt(t, p)
-	// Now it is past the height before its handler is there.
-	configure(t, n, nil, map[string]string{"api.enable": "true"})
-	p = start(t, n, v1, "--halt-height", "5")
-	if code := exitCode(t, p); code != 143 && code != 130 {
-		t.Errorf("exit code %d", code)
+	// It sends itself two signals. The second ends it where the handler of the first was
+	// faster, which is rare.
+	if code := exitCode(t, p); code != 0 && code != 143 {
+		t.Fatalf("exit code %d:\n%s", code, p.Tail(15))
 	}
-	if second := haltedAt(t, p); second <= first {
+	first := haltedAt(t, p)
+	if first != 5 {
+		t.Errorf("it halted at %d", first)
+	}
+	// Now it is past the height before its handler is there. A start that finds the last
+	// block not written whole only repeats it, so the one after that creeps on.
+	configure(t, n, nil, map[string]string{"api.enable": "true"})
+	second := first
+	for starts := 0; second <= first && starts < 2; starts++ {
+		p = start(t, n, v1, "--halt-height", "5")
+		if code := exitCode(t, p); code != 143 && code != 130 {
+			t.Errorf("exit code %d", code)
+		}
+		second = haltedAt(t, p)
+	}
+	if second <= first {
 		t.Errorf("it halted at %d and then at %d", first, second)
 	}
 	t.Run("as process 1", func(t *testing.T) {
